@@ -1,0 +1,44 @@
+"""What a mount is asked to be; the command line fills it in."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from memfs.model.ids import SessionId
+from memfs.model.objects import Access, Store
+
+
+@dataclass(frozen=True)
+class Attachment:
+    """One store as a directory of the mount."""
+
+    store: Store
+    name: str
+    """The directory's name: the store's slug, or the last segment of the session's `mount_path`."""
+    access: Access = "read_write"
+    instructions: str = ""
+
+
+@dataclass(frozen=True)
+class MountOptions:
+    """Times are in seconds, sizes in bytes."""
+
+    mountpoint: Path
+    url: str
+    """Where the stores are, without credentials: for the status and the key of the local state."""
+    session_id: SessionId
+    attachments: tuple[Attachment, ...]
+    state_directory: Path
+    """Where journal, scratch files, modes and times live, mode 0700; one folder a store and mount point below it."""
+    max_staleness: float = 2.0
+    timeout: float = 8.0
+    read_only: bool = False
+    allow_other: bool = False
+    uid: int | None = None
+    """Owner of everything that has none of its own; None: the daemon's user."""
+    gid: int | None = None
+    umask: int = 0o022
+    xattr: bool = True
+    index: bool = True
+    scratch_patterns: tuple[str, ...] = field(default=())
+    """Patterns to add to the built-in list of scratch names; one that begins with ``!`` takes a built-in one away."""
+    fuse_debug: bool = False

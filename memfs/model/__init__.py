@@ -1,0 +1,1 @@
+"""The contract's objects, rules and errors; no I/O."""

@@ -1,0 +1,1 @@
+"""One attached store as the mount sees it: tree, drafts, journal."""

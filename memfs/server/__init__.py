@@ -1,0 +1,1 @@
+"""The SQL store over HTTP, wire-compatible with the contract."""

@@ -1,0 +1,1 @@
+"""The services that keep memories, behind one interface: `memfs.stores.base.MemoryStore`."""

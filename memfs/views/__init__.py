@@ -1,0 +1,1 @@
+"""Read-only virtual trees: what the mount shows besides memories."""
