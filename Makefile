@@ -1,0 +1,36 @@
+# `make help` lists the targets.
+
+MOUNTPOINT ?= /mnt/memory
+MEMFS = .venv/bin/memfs
+PYTEST = .venv/bin/python -m pytest
+
+.PHONY: help
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: mount
+mount: ## set up what is missing and mount at MOUNTPOINT (default /mnt/memory)
+	@scripts/setup
+	@$(MEMFS) mount "$(MOUNTPOINT)"
+
+.PHONY: umount
+umount: ## store what is pending and unmount MOUNTPOINT
+	@$(MEMFS) umount "$(MOUNTPOINT)"
+
+.PHONY: check
+check: ## format, lint, types and layers, without running anything
+	@scripts/setup --check
+	.venv/bin/ruff format --check .
+	.venv/bin/ruff check .
+	.venv/bin/mypy
+	$(PYTEST) -q tests/unit/test_layers.py
+
+.PHONY: test
+test: ## every test, on real mounts and with real tools
+	@scripts/setup --test-tools
+	$(PYTEST) $(ARGS)
+
+.PHONY: clean
+clean: ## remove what the other targets made, .venv included
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -prune -exec rm -rf {} +
