@@ -1,0 +1,105 @@
+"""Turns the contract's error answers (section 1.3) into the errors of `memfs.model.errors`."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from memfs.model.errors import (
+    BadAnswer,
+    ConcurrentModification,
+    ContentTooLarge,
+    InvalidRequest,
+    MemfsError,
+    NotFound,
+    PathConflict,
+    PermissionDenied,
+    PreconditionFailed,
+    RateLimited,
+    StoreArchived,
+    StoreFull,
+    Unauthenticated,
+    Unavailable,
+)
+from memfs.model.ids import MemoryId
+
+_SHOWN = 300
+"""Characters of a service's own message that we repeat."""
+
+_FULL_WORDS = ("limit", "at most", "full", "maximum", "exceed", "too many")
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An answer with a status of 400 or more."""
+
+    status: int
+    type: str
+    message: str
+    fields: dict[str, Any]
+    """The error object's other fields."""
+    request_id: str | None
+
+    @staticmethod
+    def of(status: int, headers: Mapping[str, str], body: bytes) -> "Failure":
+        """Reads any body, also that of a proxy in between."""
+        request_id = headers.get("request-id")
+        try:
+            error = json.loads(body)["error"]
+            return Failure(status, str(error["type"]), " ".join(str(error["message"]).split())[:_SHOWN], error, request_id)
+        except (ValueError, RecursionError, LookupError, TypeError):
+            return Failure(status, "", "no error in the contract's form (is a proxy in between?)", {}, request_id)
+
+    def sentence(self) -> str:
+        end = f" [{self.request_id}]" if self.request_id else ""
+        return f"the service answered {self.status}: {self.message}{end}"
+
+
+def error_of(failure: Failure, *, creating: bool = False) -> MemfsError:
+    """The error that `failure` stands for. `creating`: a 400 may mean that the store is full."""
+    message = failure.sentence()
+    match failure.status:
+        case 401:
+            return Unauthenticated(message)
+        case 402 | 403:
+            return PermissionDenied(message)
+        case 404:
+            return NotFound(message)
+        case 408:
+            return Unavailable(message)
+        case 409:
+            return _conflict(failure, message)
+        case 412:
+            return PreconditionFailed(message)
+        case 413:
+            return ContentTooLarge(message)
+        case 429:
+            return RateLimited(message)
+        case status if status >= 500:
+            return Unavailable(message)
+        case status if status >= 400:
+            return _invalid(failure, message, creating)
+    return BadAnswer(message)
+
+
+def _conflict(failure: Failure, message: str) -> MemfsError:
+    if failure.type == "memory_precondition_failed_error":
+        return PreconditionFailed(message)
+    if failure.type == "memory_path_conflict_error":
+        path, memory_id = failure.fields.get("conflicting_path"), failure.fields.get("conflicting_memory_id")
+        return PathConflict(
+            message,
+            path=path if isinstance(path, str) else "",
+            memory_id=MemoryId(memory_id) if isinstance(memory_id, str) and memory_id else None,
+        )
+    return ConcurrentModification(message)
+
+
+def _invalid(failure: Failure, message: str, creating: bool) -> MemfsError:
+    # The contract has one type for all refusals; these two need another answer from us than a wrong request does.
+    words = failure.message.lower()
+    if "archived" in words:
+        return StoreArchived(message)
+    if creating and any(word in words for word in _FULL_WORDS):
+        return StoreFull(message)
+    return InvalidRequest(message)
