@@ -1,0 +1,89 @@
+"""Assembles the commands, and turns every failure into one line and an exit code.
+
+Exit codes: 0 done, 1 failed, 2 usage.
+"""
+
+import importlib
+import os
+import pkgutil
+import sys
+from typing import NoReturn
+
+import click
+
+import memfs.cli
+from memfs import __version__
+from memfs.cli.output import say
+from memfs.model.errors import MemfsError
+
+DONE = 0
+FAILED = 1
+INTERRUPTED = 130
+"""What a shell makes of Ctrl-C."""
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, message="%(version)s")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+def cli(debug: bool) -> None:
+    """Mount agent memory stores as a directory.
+
+    Every file is a memory, every directory a path prefix, every save a new version that names the session that made it.
+
+    \b
+    Example:
+      memfs mount /mnt/memory
+      echo 'Prefers tea.' > /mnt/memory/memory/drinks.md
+      memfs log /mnt/memory/memory/drinks.md
+    """
+
+
+def _add_commands() -> None:
+    for module in pkgutil.iter_modules(memfs.cli.__path__):
+        if module.name == "main":
+            continue
+        for command in getattr(importlib.import_module(f"memfs.cli.{module.name}"), "COMMANDS", ()):
+            cli.add_command(command)
+
+
+def _reason(error: BaseException) -> MemfsError | None:
+    """The error that memfs raised on purpose, also from inside a group of one; None when this is something else."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error if isinstance(error, MemfsError) else None
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command line and return its exit code; errors are on standard error.
+
+    An exception that no one foresaw is raised: it is a bug, and its traceback what a report of it needs.
+    """
+    _add_commands()
+    debug = "--debug" in arguments[:1]
+    try:
+        answer = cli.main(arguments, prog_name="memfs", standalone_mode=False)
+        sys.stdout.flush()
+    except click.UsageError as error:
+        error.show()
+        return error.exit_code
+    except click.ClickException as error:
+        say(error.format_message())
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        say("interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output wants no more of it. What is left must not fail once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except (Exception, BaseExceptionGroup) as error:
+        reason = _reason(error)
+        if debug or reason is None:
+            raise
+        say(reason.message)
+        return FAILED
+    return answer if isinstance(answer, int) else DONE
+
+
+def main() -> NoReturn:
+    sys.exit(run(sys.argv[1:]))
