@@ -29,6 +29,10 @@ class MountOptions:
     attachments: tuple[Attachment, ...]
     state_directory: Path
     """Where journal, scratch files, modes and times live, mode 0700; one folder a store and mount point below it."""
+    status_file: Path | None = None
+    """Where the daemon keeps what `.memfs/status.json` shows, for commands that must not ask the mount itself."""
+    cache_size: int | None = None
+    """How many bytes of content the replica may keep; None: its own default."""
     max_staleness: float = 2.0
     timeout: float = 8.0
     read_only: bool = False
