@@ -1,0 +1,245 @@
+"""Which mounts this user has, who serves them, and how they ended.
+
+One folder, mode 0700, in the state directory. A mount point has a key there, and by it
+
+* ``KEY.json``: a `MountRecord`, written when the mount is ready, removed by whoever sees it ended;
+* ``KEY.exit.json``: an `ExitRecord`, written by the daemon as the last thing it does, until the next mount of that place;
+* ``KEY.lock``: locked by the daemon from before it mounts until it has ended;
+* ``KEY.status.json``: what the mount's `.memfs/status.json` shows, kept by the daemon; ``KEY.log``: what it said.
+
+Whether a daemon lives is read from the record and /proc, never asked of the mount point.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from memfs.cli.mountpoints import MountEntry, mounted_at
+from memfs.model.errors import MemfsError
+
+MountState = Literal["live", "draining", "dead", "gone"]
+"""live: served. draining: the daemon still stores what was written, the mount is away already. dead: the mount stands without
+a daemon. gone: neither is there."""
+
+LOCK_INTERVAL_SECONDS = 0.05
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process and no later one of the same number."""
+
+    pid: int
+    start_time: int
+    """Clock ticks after boot, field 22 of /proc/PID/stat."""
+    boot_id: str
+
+    @classmethod
+    def of(cls, pid: int) -> "Process":
+        """Raises `ProcessLookupError` when there is none, or only a zombie."""
+        try:
+            stat = Path(f"/proc/{pid}/stat").read_bytes()
+        except OSError:
+            raise ProcessLookupError(pid) from None
+        # The command's name, in parentheses, may hold anything.
+        fields = stat[stat.rindex(b")") + 2 :].split()
+        if fields[0] in (b"Z", b"X"):
+            raise ProcessLookupError(pid)
+        return cls(pid, int(fields[19]), Path("/proc/sys/kernel/random/boot_id").read_text().strip())
+
+    @property
+    def alive(self) -> bool:
+        try:
+            return Process.of(self.pid) == self
+        except ProcessLookupError:
+            return False
+
+
+@dataclass(frozen=True)
+class AttachedStore:
+    """A store as a directory of a mount."""
+
+    id: str
+    name: str
+    """The directory's name."""
+    access: str
+
+
+@dataclass(frozen=True)
+class MountRecord:
+    mountpoint: str
+    device: str
+    """As `MountEntry.device`: tells this mount from a later one at the same place."""
+    process: Process
+    url: str
+    """Without credentials."""
+    session_id: str
+    stores: tuple[AttachedStore, ...]
+    log: str
+    status_file: str
+    mounted_at: str
+    """RFC 3339, UTC."""
+
+    @property
+    def entry(self) -> MountEntry | None:
+        """The mount in the kernel's table; None when it is away."""
+        entry = mounted_at(self.mountpoint)
+        return entry if entry is not None and entry.device == self.device else None
+
+    @property
+    def state(self) -> MountState:
+        # The process first: a daemon that unmounts and ends in between must not look dead.
+        alive = self.process.alive
+        if self.entry is not None:
+            return "live" if alive else "dead"
+        return "draining" if alive else "gone"
+
+    def status(self) -> dict[str, Any] | None:
+        """What the daemon last said about itself; None when it has not said anything yet."""
+        return _read(Path(self.status_file))
+
+
+@dataclass(frozen=True)
+class ExitRecord:
+    """How a daemon ended: exit status 0, or 1 with the reason."""
+
+    mountpoint: str
+    process: Process
+    status: int
+    message: str
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        value = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _write(path: Path, value: object) -> None:
+    """Whoever reads sees the old file or the new one."""
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    with open(descriptor, "w", encoding="utf-8") as file:
+        json.dump(value, file, ensure_ascii=True)
+    os.replace(name, path)
+
+
+def private_directory(path: Path) -> Path:
+    """`path`, created with mode 0700 where it is missing. Raises `MemfsError` when that cannot be, or it is not ours."""
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if path.stat().st_uid != os.geteuid():
+            raise MemfsError(f"{path} belongs to another user: set XDG_STATE_HOME to a directory of yours")
+        path.chmod(0o700)
+    except OSError as error:
+        raise MemfsError(f"{path} cannot be used ({error.strerror}): set XDG_STATE_HOME to a directory of yours") from None
+    return path
+
+
+def state_directory() -> Path:
+    """Where memfs keeps the state of its mounts: ``$XDG_STATE_HOME/memfs``, mode 0700. Raises `MemfsError`."""
+    from platformdirs import user_state_path
+
+    return private_directory(user_state_path("memfs"))
+
+
+class Registry:
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    @classmethod
+    def of_user(cls) -> "Registry":
+        """Raises `MemfsError` when the state directory cannot be used."""
+        return cls(private_directory(state_directory() / "mounts"))
+
+    def file(self, mountpoint: str, suffix: str) -> Path:
+        """The file of `mountpoint`, a canonical path, that ends in `suffix`."""
+        return self.directory / f"{hashlib.sha256(os.fsencode(mountpoint)).hexdigest()[:16]}{suffix}"
+
+    def records(self) -> list[MountRecord]:
+        """Every mount, dead ones too, by mount point; records of mounts of which nothing is left are removed."""
+        found = []
+        for path in self.directory.glob("*.json"):
+            if path.name.count(".") == 1 and (record := self._load(path)) is not None:
+                found.append(record)
+        for record in found:
+            if record.state == "gone":
+                self.remove(record)
+        return sorted((record for record in found if record.state != "gone"), key=lambda record: record.mountpoint)
+
+    def find(self, mountpoint: str) -> MountRecord | None:
+        """The record of `mountpoint`, a canonical path, whatever its state."""
+        return self._load(self.file(mountpoint, ".json"))
+
+    def holding(self, path: str) -> MountRecord | None:
+        """The record of the mount at or above `path`, a canonical path."""
+        above = [record for record in self.records() if f"{path}/".startswith(f"{record.mountpoint.rstrip('/')}/")]
+        return max(above, key=lambda record: len(record.mountpoint), default=None)
+
+    @staticmethod
+    def _load(path: Path) -> MountRecord | None:
+        value = _read(path)
+        if value is None:
+            return None
+        try:
+            process = Process(**value.pop("process"))
+            stores = tuple(AttachedStore(**store) for store in value.pop("stores"))
+            return MountRecord(process=process, stores=stores, **value)
+        except (KeyError, TypeError):
+            return None  # of another version of memfs
+
+    def write(self, record: MountRecord) -> None:
+        _write(self.file(record.mountpoint, ".json"), asdict(record))
+
+    def remove(self, record: MountRecord) -> None:
+        """Forget the mount, unless another one took its place meanwhile."""
+        current = self.find(record.mountpoint)
+        if current is not None and current.process == record.process:
+            self.file(record.mountpoint, ".json").unlink(missing_ok=True)
+            Path(record.status_file).unlink(missing_ok=True)
+
+    def write_exit(self, ended: ExitRecord) -> None:
+        _write(self.file(ended.mountpoint, ".exit.json"), asdict(ended))
+
+    def exit_of(self, record: MountRecord) -> ExitRecord | None:
+        """How the daemon of `record` ended; None when it lives, or was killed before it could say."""
+        value = _read(self.file(record.mountpoint, ".exit.json"))
+        if value is None:
+            return None
+        try:
+            ended = ExitRecord(process=Process(**value.pop("process")), **value)
+        except (KeyError, TypeError):
+            return None
+        return ended if ended.process == record.process else None
+
+    @contextlib.contextmanager
+    def claim(self, mountpoint: str, *, seconds: float, waiting: Callable[[], None]) -> Iterator[None]:
+        """Hold `mountpoint` for this process: of two daemons that want it at once, one waits.
+
+        Calls `waiting` once when another process holds it; raises `MemfsError` when it still does after `seconds`.
+        """
+        with self.file(mountpoint, ".lock").open("a") as lock:
+            deadline = time.monotonic() + seconds
+            told = False
+            while True:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if not told:
+                        waiting()
+                        told = True
+                    if time.monotonic() > deadline:
+                        raise MemfsError(
+                            f"another memfs still works on {mountpoint} after {seconds:g} s: `memfs status` says which"
+                        ) from None
+                    time.sleep(LOCK_INTERVAL_SECONDS)
+            yield
