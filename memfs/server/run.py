@@ -1,0 +1,140 @@
+"""Runs the server on a socket until it is told to stop."""
+
+import ipaddress
+import logging
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import anyio
+import uvicorn
+
+from memfs.model.errors import InvalidRequest, MemfsError, Unavailable
+from memfs.server.app import create_app
+from memfs.server.calls import Backend, in_thread
+from memfs.server.credentials import Keyring
+from memfs.stores.sql import SqlDatabase
+
+DEFAULT_LISTEN = "127.0.0.1:38080"
+_DRAIN_SECONDS = 30
+_KEEP_ALIVE_SECONDS = 75
+"""Longer than clients keep idle connections, so that it is they who close them and no request meets a closing one."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where to listen; port 0 takes a free one."""
+
+    host: str
+    port: int
+
+    @staticmethod
+    def parse(text: str) -> "Address":
+        """``HOST:PORT``, ``[IPV6]:PORT`` or ``:PORT`` (loopback). Raises `InvalidRequest`."""
+        host, colon, port = text.rpartition(":")
+        if not colon or not port.isdecimal() or int(port) > 65535:
+            raise InvalidRequest(f"--listen {text}: expected HOST:PORT, such as {DEFAULT_LISTEN}")
+        return Address(host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port))
+
+    @property
+    def loopback(self) -> bool:
+        """Whether only this machine can connect."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    def bind(self) -> socket.socket:
+        """Raises `Unavailable` when the address is taken or not ours."""
+        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
+        try:
+            listener = socket.create_server((self.host, self.port), family=family, backlog=2048)
+        except OSError as error:
+            raise Unavailable(f"cannot listen on {self.host}:{self.port}: {error.strerror or error}") from None
+        listener.setblocking(False)
+        return listener
+
+
+@asynccontextmanager
+async def open_database(url: str, *, max_memories: int | None = None) -> AsyncIterator[tuple[SqlDatabase, Keyring]]:
+    """The stores and the credentials of the database at `url`, made where they are missing."""
+    if not url.startswith(("sqlite:", "postgresql:", "postgres:", "postgresql+psycopg:")):
+        raise InvalidRequest("the database is sqlite:///PATH or postgresql://...")
+    if max_memories is None:
+        database = await SqlDatabase.open(url, threads=True)
+    else:
+        database = await SqlDatabase.open(url, threads=True, max_memories=max_memories)
+    try:
+        keyring = await in_thread(Keyring, url)
+        try:
+            yield database, keyring
+        finally:
+            keyring.close()
+    finally:
+        await database.aclose()
+
+
+def serve(
+    url: str, address: Address, *, strict: bool, access_log: bool, max_memories: int | None, ready: Callable[[str], None]
+) -> None:
+    """Serve the database at `url`; call `ready` with the server's URL once it answers; return after SIGTERM or SIGINT.
+
+    Requests in flight are finished first, for at most 30 seconds. Raises `MemfsError` when it cannot start.
+    """
+    _set_up_logging(access_log)
+    anyio.run(_serve, url, address, strict, max_memories, ready)
+
+
+async def _serve(url: str, address: Address, strict: bool, max_memories: int | None, ready: Callable[[str], None]) -> None:
+    async with open_database(url, max_memories=max_memories) as (database, keyring):
+        if not address.loopback and not await in_thread(keyring.has_working_key):
+            raise InvalidRequest(
+                f"anybody could connect to {address.host}, and there is no API key yet: make one with `memfs keys create`"
+            )
+        with address.bind() as listener:
+            backend = Backend(database, keyring, strict=strict, local=address.loopback)
+            config = uvicorn.Config(
+                create_app(backend),
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                ws="none",
+                timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+                timeout_graceful_shutdown=_DRAIN_SECONDS,
+            )
+            host, port = listener.getsockname()[:2]
+            server = _Server(config, lambda: ready(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"))
+            for number in (signal.SIGTERM, signal.SIGINT):
+                # uvicorn raises what stopped it once more when it is done; stopping is no failure, and there is more to close.
+                signal.signal(number, lambda *_: None)
+            await server.serve(sockets=[listener])
+            if not server.started:
+                raise MemfsError("the server could not start")
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._ready()
+
+
+def _set_up_logging(access_log: bool) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    logging.getLogger("memfs").addHandler(handler)
+    logging.getLogger("memfs").setLevel(logging.INFO)
+    logging.getLogger("memfs.server.access").setLevel(logging.INFO if access_log else logging.WARNING)
+    logging.getLogger("uvicorn").addHandler(handler)
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
