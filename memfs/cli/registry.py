@@ -18,16 +18,16 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from memfs.cli.mountpoints import MountEntry, mounted_at
 from memfs.model.errors import MemfsError
 
-MountState = Literal["live", "draining", "dead", "gone"]
-"""live: served. draining: the daemon still stores what was written, the mount is away already. dead: the mount stands without
-a daemon. gone: neither is there."""
+MountState = Literal["live", "starting", "draining", "dead", "gone"]
+"""live: served. starting: the daemon has not mounted yet. draining: the daemon still stores what was written, the mount is away
+already. dead: the mount stands without a daemon. gone: neither is there."""
 
 LOCK_INTERVAL_SECONDS = 0.05
 
@@ -76,7 +76,8 @@ class AttachedStore:
 class MountRecord:
     mountpoint: str
     device: str
-    """As `MountEntry.device`: tells this mount from a later one at the same place."""
+    """As `MountEntry.device`: tells this mount from a later one at the same place. Empty until the mount is ready: then it is
+    any FUSE mount there, for the daemon found none when it claimed the place."""
     process: Process
     url: str
     """Without credentials."""
@@ -91,7 +92,13 @@ class MountRecord:
     def entry(self) -> MountEntry | None:
         """The mount in the kernel's table; None when it is away."""
         entry = mounted_at(self.mountpoint)
-        return entry if entry is not None and entry.device == self.device else None
+        if entry is None or not entry.is_fuse:
+            return None
+        return entry if self.device in ("", entry.device) else None
+
+    def on(self, entry: MountEntry) -> "MountRecord":
+        """The record of the mount that is ready now."""
+        return replace(self, device=entry.device)
 
     @property
     def state(self) -> MountState:
@@ -99,7 +106,9 @@ class MountRecord:
         alive = self.process.alive
         if self.entry is not None:
             return "live" if alive else "dead"
-        return "draining" if alive else "gone"
+        if not alive:
+            return "gone"
+        return "draining" if self.device else "starting"
 
     def status(self) -> dict[str, Any] | None:
         """What the daemon last said about itself; None when it has not said anything yet."""

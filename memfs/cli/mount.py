@@ -1,0 +1,275 @@
+"""`memfs mount`: choose the stores, mount, and stay as a daemon."""
+
+import os
+import re
+import traceback
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from memfs.cli import daemonise
+from memfs.cli.daemonise import PipeReporter, Reporter, TerminalReporter
+from memfs.cli.mount_options import MountCommand, Octal, Owner, Seconds, Size, scratch_patterns
+from memfs.cli.mountpoints import canonical, mounted_at
+from memfs.cli.prepare import prepare_mountpoint, refuse_live
+from memfs.cli.registry import AttachedStore, ExitRecord, MountRecord, Process, Registry, state_directory
+from memfs.cli.requirements import check_mount_possible
+from memfs.cli.service import DEFAULT_TIMEOUT_SECONDS, opener, resolve_url, service_options, without_credentials
+from memfs.model.errors import MemfsError
+
+if TYPE_CHECKING:
+    from memfs.fuse.options import MountOptions
+    from memfs.stores.base import MemoryStore
+
+DEFAULT_MOUNTPOINT = "/mnt/memory"
+DRAIN_SECONDS = 60.0
+"""How long a mount waits for an earlier daemon of the same place to store what it still has."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the command line asked for."""
+
+    mountpoint: str
+    url: str
+    credentials_file: Path | None
+    stores: tuple[str, ...]
+    session: str | None
+    read_only: bool
+    nonempty: bool
+    settings: Mapping[str, Any]
+    """Fields of `MountOptions` that are taken as they were given."""
+
+
+def _session(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    if value is not None and not re.fullmatch(r"[A-Za-z0-9_.-]{1,128}", value):
+        raise click.BadParameter(f"{value!r} is no session id, such as sesn_01...", ctx, param)
+    return value
+
+
+@click.command(cls=MountCommand)
+@click.argument("mountpoint", default=DEFAULT_MOUNTPOINT)
+@click.option("--store", "stores", multiple=True, metavar="NAME_OR_ID[:ro]", help="Mount this store, repeatable; else all.")
+@click.option("--session", metavar="ID", callback=_session, help="Write in this session's name, and mount what it attaches.")
+@click.option("-f", "--foreground", is_flag=True, help="Stay in the foreground; SIGTERM or Ctrl-C unmount.")
+@click.option("--read-only", is_flag=True, help="Refuse every write.")
+@click.option("--max-staleness", type=Seconds(zero=True), default=2.0, show_default=True, help="How old may what you see be.")
+@click.option(
+    "--timeout",
+    type=Seconds(zero=False),
+    default=DEFAULT_TIMEOUT_SECONDS,
+    show_default=True,
+    help="How long a file operation waits for the service.",
+)
+@click.option("--cache-size", type=Size(), metavar="SIZE", help="Keep so much content, such as 64M.")
+@click.option("--allow-other", is_flag=True, help="Let other users of this machine in.")
+@click.option("--uid", type=Owner("user"), metavar="USER", help="Who owns the files (default: you).")
+@click.option("--gid", type=Owner("group"), metavar="GROUP", help="Their group (default: yours).")
+@click.option("--umask", type=Octal(), default="022", show_default=True, help="Permissions to take away.")
+@click.option("--no-xattr", is_flag=True, help="No extended attributes: faster, but getfattr shows nothing.")
+@click.option("--no-index", is_flag=True, help="No MEMORY.md in the mount's root.")
+@click.option("--scratch", multiple=True, metavar="PATTERNS", help="More names that stay local, such as '*.log,*.part'.")
+@click.option("--nonempty", is_flag=True, help="Mount over a directory that is not empty, and hide what is in it.")
+@click.option("-o", "--option", metavar="OPT[,OPT...]", help="The same in the manner of mount(8): -o ro,timeout=3.")
+@click.option("--ready-fd", type=int, hidden=True)
+@service_options
+@click.pass_context
+def mount(
+    ctx: click.Context,
+    /,
+    mountpoint: str,
+    stores: tuple[str, ...],
+    session: str | None,
+    foreground: bool,
+    ready_fd: int | None,
+    option: str | None,
+    url: str | None,
+    credentials_file: Path | None,
+    read_only: bool,
+    nonempty: bool,
+    cache_size: int | None,
+    scratch: tuple[str, ...],
+    no_xattr: bool,
+    no_index: bool,
+    **settings: Any,
+) -> int:
+    """Mount memory stores at MOUNTPOINT (/mnt/memory), each as a directory.
+
+    Returns when the mount is ready and prints its place, nothing else. Without any store a first one, "Memory", is made. A
+    mount whose process was killed is cleared away first, and what it had not stored yet is stored.
+
+    \b
+    Examples:
+      memfs mount ~/memory
+      memfs mount --store 'User preferences' --store handbook:ro --session sesn_01abc
+    """
+    request = Request(
+        mountpoint=canonical(mountpoint),
+        url=resolve_url(url),
+        credentials_file=credentials_file and Path(os.path.abspath(credentials_file)),
+        stores=stores,
+        session=session,
+        read_only=read_only,
+        nonempty=nonempty,
+        settings={
+            **settings,
+            "cache_size": cache_size,
+            "scratch_patterns": scratch_patterns(scratch),
+            "xattr": not no_xattr,
+            "index": not no_index,
+        },
+    )
+    if ready_fd is not None:
+        os.chdir("/")
+        return serve(request, PipeReporter(ready_fd))
+    if foreground:
+        return serve(request, TerminalReporter())
+    registry = Registry.of_user()
+    refuse_live(registry.find(request.mountpoint))
+    debug = ["--debug"] if ctx.find_root().params.get("debug") else []
+    arguments = [*debug, "mount", *_without_url(ctx.meta["memfs.arguments"])]
+    log = registry.file(request.mountpoint, ".log")
+    print(daemonise.start(arguments, {**os.environ, "MEMFS_URL": request.url}, log))
+    return 0
+
+
+def _without_url(arguments: Sequence[str]) -> list[str]:
+    """`arguments` without ``--url``, which may hold a password that others would see in the list of processes."""
+    kept: list[str] = []
+    rest = iter(arguments)
+    for argument in rest:
+        if argument == "--":
+            return [*kept, argument, *rest]
+        if argument == "--url":
+            next(rest, None)
+        elif not argument.startswith("--url="):
+            kept.append(argument)
+    return kept
+
+
+def serve(request: Request, reporter: Reporter) -> int:
+    """Be the mount's process: mount, tell `reporter`, and serve until told to end; returns the exit code.
+
+    Whatever happens before the mount is ready goes to `reporter`, what happens later to standard error and the exit record.
+    """
+    started = False
+
+    def ready() -> None:
+        nonlocal started
+        started = True
+        reporter.ready(request.mountpoint)
+
+    try:
+        registry = Registry.of_user()
+        refuse_live(registry.find(request.mountpoint))
+        with registry.claim(
+            request.mountpoint,
+            seconds=DRAIN_SECONDS,
+            waiting=lambda: reporter.note(f"waiting for the previous process at {request.mountpoint} to end"),
+        ):
+            check_mount_possible(wants_allow_other=bool(request.settings["allow_other"]))
+            prepare_mountpoint(registry, request.mountpoint, nonempty=request.nonempty, note=reporter.note)
+            _run(request, registry, ready)
+    except MemfsError as error:
+        if _debugging():
+            traceback.print_exc()
+        if started:
+            TerminalReporter().error(error.message)
+        else:
+            reporter.error(error.message)
+        return 1
+    except (Exception, BaseExceptionGroup) as error:
+        if not started:
+            reporter.error(f"unexpected {type(error).__name__}: {error} (a bug in memfs: --debug -f shows where)")
+        raise
+    return 0
+
+
+def _debugging() -> bool:
+    ctx = click.get_current_context(silent=True)
+    return bool(ctx is not None and ctx.find_root().params.get("debug"))
+
+
+def _run(request: Request, registry: Registry, ready: Callable[[], None]) -> None:
+    """Serve a mount point that is claimed and prepared; the registry knows of it from before it is mounted until it ended."""
+    from memfs.fuse import daemon
+
+    options, open_service = _options(request, registry)
+    record = MountRecord(
+        mountpoint=request.mountpoint,
+        device="",
+        process=Process.of(os.getpid()),
+        url=options.url,
+        session_id=options.session_id,
+        stores=tuple(AttachedStore(a.store.id, a.name, a.access) for a in options.attachments),
+        log=str(registry.file(request.mountpoint, ".log")),
+        status_file=str(options.status_file),
+        mounted_at=_now(),
+    )
+
+    def record_and_report() -> None:
+        entry = mounted_at(request.mountpoint)
+        if entry is not None:
+            registry.write(record.on(entry))
+        ready()
+
+    registry.write(record)
+    status, message = 1, "ended by an error that memfs did not foresee: its log says more"
+    try:
+        daemon.run(options, open_service, record_and_report)
+        status, message = 0, ""
+    except MemfsError as error:
+        message = error.message
+        raise
+    finally:
+        registry.write_exit(ExitRecord(request.mountpoint, record.process, status, message))
+        entry = mounted_at(request.mountpoint)
+        if entry is None or not entry.is_fuse:
+            registry.remove(record)
+
+
+def _now() -> str:
+    from datetime import UTC, datetime
+
+    from memfs.model.objects import format_time
+
+    return format_time(datetime.now(UTC))
+
+
+def _options(request: Request, registry: Registry) -> "tuple[MountOptions, Callable[[], Awaitable[MemoryStore]]]":
+    """What the daemon needs; asks the service for its stores, and makes a first one where there is none."""
+    from memfs.cli.attachments import attachments
+    from memfs.cli.service import call
+    from memfs.fuse.options import Attachment, MountOptions
+    from memfs.model.ids import SessionId, new_session_id
+    from memfs.model.objects import SessionActor
+
+    session_id = SessionId(request.session) if request.session else new_session_id()
+    open_service = opener(
+        request.url,
+        actor=SessionActor(session_id=session_id),
+        credentials_file=request.credentials_file,
+        timeout=float(request.settings["timeout"]),
+    )
+
+    async def choose(service: "MemoryStore") -> tuple[Attachment, ...]:
+        asked = session_id if request.session else None
+        return await attachments(service, request.stores, session_id=asked, read_only=request.read_only)
+
+    options = MountOptions(
+        mountpoint=Path(request.mountpoint),
+        url=without_credentials(request.url),
+        session_id=session_id,
+        attachments=call(open_service, choose),
+        state_directory=state_directory(),
+        status_file=registry.file(request.mountpoint, ".status.json"),
+        read_only=request.read_only,
+        **request.settings,
+    )
+    return options, open_service
+
+
+COMMANDS = (mount,)
