@@ -2,14 +2,11 @@
 
 import time
 from collections.abc import Callable
-from typing import TypeVar
-
-Value = TypeVar("Value")
 
 _STEP_SECONDS = 0.05
 
 
-def eventually(probe: Callable[[], Value], wanted: Value, within: float) -> float:
+def eventually(probe: Callable[[], object], wanted: object, within: float) -> float:
     """Ask `probe` until it answers `wanted`; return the seconds that took. Raises `AssertionError` with its last answer when it
     has not come after `within` seconds."""
     began = time.monotonic()

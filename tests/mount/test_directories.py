@@ -62,8 +62,8 @@ def test_listings_have_the_right_kinds_and_numbers(place: Place) -> None:
     assert place.sh("ls -a") == ".\n..\nd\nf\n"
 
 
-def test_directories_count_their_links_or_say_one(place: Place) -> None:
-    place.sh("mkdir -p d/e d/f && echo x > d/e/g && find . | sort") == ".\n./d\n./d/e\n./d/e/g\n./d/f\n"
+def test_find_walks_with_and_without_counting_links(place: Place) -> None:
+    assert place.sh("mkdir -p d/e d/f && echo x > d/e/g && find . | sort") == ".\n./d\n./d/e\n./d/e/g\n./d/f\n"
     assert place.sh("find . -type f; find . -noleaf -type f") == "./d/e/g\n./d/e/g\n"
 
 
@@ -121,7 +121,7 @@ def test_many_processes_walk_and_write_at_once(place: Place) -> None:
     ]
     place.sh("mkdir d; for i in $(seq 200); do echo $i > d/$i; done")
     for walker in walkers:
-        assert walker.communicate(timeout=60) == (None, "")
+        assert walker.communicate(timeout=60)[1] == ""
         assert walker.returncode == 0
     assert len(place.memories()) == 200
 
@@ -135,4 +135,4 @@ def test_the_root_lists_stores_and_hides_its_own(fresh: Mount) -> None:
     assert "notes" in status
     assert {"status", "status.json", "errors", "conflicts", "metrics"} <= set(os.listdir(fresh.path / ".memfs"))
     assert fresh.sh("cd .memfs && ls status && jq -r type status.json", cwd=fresh.path) == "status\nobject\n"
-    assert fresh.sh("grep -rl . . ; tar c . | tar t", cwd=fresh.path).find(".memfs") == -1
+    assert ".memfs" not in fresh.sh("grep -rl . . ; tar c . | tar t", cwd=fresh.path)
