@@ -2,21 +2,24 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from memfs.cli.service import all_stores, find_store
-from memfs.fuse.options import Attachment
 from memfs.model.errors import InvalidRequest, MemfsError
-from memfs.model.ids import SessionId
-from memfs.model.objects import Access, Store
 from memfs.model.slugs import slug
-from memfs.stores.base import MemoryStore
-from memfs.stores.managed.store import ManagedMemoryStore
+
+if TYPE_CHECKING:
+    from memfs.fuse.options import Attachment
+    from memfs.model.ids import SessionId
+    from memfs.model.objects import Access, Store
+    from memfs.stores.base import MemoryStore
+    from memfs.stores.managed import ManagedMemoryStore
 
 FIRST_STORE = "Memory"
 """The name of the store that is made when there is none."""
 
 
-def parse_store(text: str) -> tuple[str, Access | None]:
+def parse_store(text: str) -> "tuple[str, Access | None]":
     """``NAME_OR_ID[:ro]``: which store, and the access asked for."""
     for suffix, access in ((":ro", "read_only"), (":rw", "read_write")):
         if text.endswith(suffix) and text != suffix:
@@ -25,13 +28,15 @@ def parse_store(text: str) -> tuple[str, Access | None]:
 
 
 async def attachments(
-    service: MemoryStore, wanted: Sequence[str], *, session_id: SessionId | None, read_only: bool
-) -> tuple[Attachment, ...]:
+    service: "MemoryStore", wanted: Sequence[str], *, session_id: "SessionId | None", read_only: bool
+) -> "tuple[Attachment, ...]":
     """What to mount: of a service with sessions what the session attaches, else every active store.
 
     `wanted` picks from that by ``NAME_OR_ID[:ro]``. Where there is no store at all a first one is made. An archived store
     is attached read-only. Raises `MemfsError` when two would have one name, or there is nothing to attach.
     """
+    from memfs.stores.managed import ManagedMemoryStore
+
     if session_id is not None and isinstance(service, ManagedMemoryStore):
         chosen = await _of_session(service, session_id, wanted)
     elif wanted:
@@ -47,7 +52,9 @@ async def attachments(
     return tuple(sorted(chosen, key=lambda attachment: attachment.name))
 
 
-def _attachment(store: Store, access: Access | None) -> Attachment:
+def _attachment(store: "Store", access: "Access | None") -> "Attachment":
+    from memfs.fuse.options import Attachment
+
     if store.archived_at is not None:
         if access == "read_write":
             raise InvalidRequest(f"store {store.name!r} is archived and can only be read: attach it as {store.id}:ro")
@@ -55,12 +62,14 @@ def _attachment(store: Store, access: Access | None) -> Attachment:
     return Attachment(store, slug(store.name, store.id), access or "read_write")
 
 
-async def _wanted(service: MemoryStore, text: str) -> Attachment:
+async def _wanted(service: "MemoryStore", text: str) -> "Attachment":
     name_or_id, access = parse_store(text)
     return _attachment(await find_store(service, name_or_id), access)
 
 
-async def _of_session(service: ManagedMemoryStore, session_id: SessionId, wanted: Sequence[str]) -> list[Attachment]:
+async def _of_session(service: "ManagedMemoryStore", session_id: "SessionId", wanted: Sequence[str]) -> "list[Attachment]":
+    from memfs.fuse.options import Attachment
+
     session = await service.retrieve_session(session_id)
     attached = []
     for resource in session.memory_stores:
@@ -82,7 +91,7 @@ async def _of_session(service: ManagedMemoryStore, session_id: SessionId, wanted
     return picked
 
 
-def _check_names(chosen: Sequence[Attachment]) -> None:
+def _check_names(chosen: "Sequence[Attachment]") -> None:
     """A session with two stores of one name is refused too (contract section 14, choice 20)."""
     by_name: dict[str, Attachment] = {}
     for attachment in chosen:

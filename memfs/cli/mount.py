@@ -18,13 +18,13 @@ from memfs.cli.prepare import prepare_mountpoint, refuse_live
 from memfs.cli.registry import AttachedStore, ExitRecord, MountRecord, Process, Registry, state_directory
 from memfs.cli.requirements import check_mount_possible
 from memfs.cli.service import DEFAULT_TIMEOUT_SECONDS, opener, resolve_url, service_options, without_credentials
+from memfs.cli.targets import DEFAULT_MOUNTPOINT
 from memfs.model.errors import MemfsError
 
 if TYPE_CHECKING:
     from memfs.fuse.options import MountOptions
     from memfs.stores.base import MemoryStore
 
-DEFAULT_MOUNTPOINT = "/mnt/memory"
 DRAIN_SECONDS = 60.0
 """How long a mount waits for an earlier daemon of the same place to store what it still has."""
 

@@ -218,16 +218,20 @@ class Registry:
     def write_exit(self, ended: ExitRecord) -> None:
         _write(self.file(ended.mountpoint, ".exit.json"), asdict(ended))
 
-    def exit_of(self, record: MountRecord) -> ExitRecord | None:
-        """How the daemon of `record` ended; None when it lives, or was killed before it could say."""
-        value = _read(self.file(record.mountpoint, ".exit.json"))
+    def last_exit(self, mountpoint: str) -> ExitRecord | None:
+        """How the last daemon of `mountpoint` that could say so ended."""
+        value = _read(self.file(mountpoint, ".exit.json"))
         if value is None:
             return None
         try:
-            ended = ExitRecord(process=Process(**value.pop("process")), **value)
+            return ExitRecord(process=Process(**value.pop("process")), **value)
         except (KeyError, TypeError):
             return None
-        return ended if ended.process == record.process else None
+
+    def exit_of(self, record: MountRecord) -> ExitRecord | None:
+        """How the daemon of `record` ended; None when it lives, or was killed before it could say."""
+        ended = self.last_exit(record.mountpoint)
+        return ended if ended is not None and ended.process == record.process else None
 
     @contextlib.contextmanager
     def claim(self, mountpoint: str, *, seconds: float, waiting: Callable[[], None]) -> Iterator[None]:
