@@ -98,19 +98,7 @@ async def _serve(url: str, address: Address, strict: bool, max_memories: int | N
             )
         with address.bind() as listener:
             backend = Backend(database, keyring, strict=strict, local=address.loopback)
-            config = uvicorn.Config(
-                create_app(backend),
-                lifespan="off",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                proxy_headers=False,
-                ws="none",
-                timeout_keep_alive=_KEEP_ALIVE_SECONDS,
-                timeout_graceful_shutdown=_DRAIN_SECONDS,
-            )
-            host, port = listener.getsockname()[:2]
-            server = _Server(config, lambda: ready(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"))
+            server = HttpServer(backend, lambda: ready(url_of(listener)))
             for number in (signal.SIGTERM, signal.SIGINT):
                 # uvicorn raises what stopped it once more when it is done; stopping is no failure, and there is more to close.
                 signal.signal(number, lambda *_: None)
@@ -119,8 +107,21 @@ async def _serve(url: str, address: Address, strict: bool, max_memories: int | N
                 raise MemfsError("the server could not start")
 
 
-class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+class HttpServer(uvicorn.Server):
+    """The application on uvicorn; calls `ready` once it answers. To be run by `serve(sockets=...)`."""
+
+    def __init__(self, backend: Backend, ready: Callable[[], None]) -> None:
+        config = uvicorn.Config(
+            create_app(backend),
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            ws="none",
+            timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=_DRAIN_SECONDS,
+        )
         super().__init__(config)
         self._ready = ready
 
@@ -128,6 +129,11 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         if self.started:
             self._ready()
+
+
+def url_of(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def _set_up_logging(access_log: bool) -> None:
