@@ -5,7 +5,7 @@ Work is a function of a `Connection`. It may be run several times: an attempt th
 
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -128,11 +128,15 @@ class SqlDatabase(ABC):
         return result
 
     async def _run(self, work: Work[Result], *, lengthy: bool = False, writes: bool = False) -> Result:
+        return await self._repeat(partial(self._attempt, work, lengthy, writes))
+
+    async def _repeat(self, attempt: Callable[[], Awaitable[Result]]) -> Result:
+        """The first result of `attempt` that is not spoilt by another process; raises `MemfsError`."""
         deadline = None
         pause = _FIRST_PAUSE
         while True:
             try:
-                return await self._attempt(work, lengthy, writes)
+                return await attempt()
             except PoolTimeoutError:
                 raise Unavailable("all connections to the database are in use: try again") from None
             except (self._engine.dialect.loaded_dbapi.Error, DBAPIError) as caught:

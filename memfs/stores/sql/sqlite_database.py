@@ -7,6 +7,7 @@ from typing import cast
 
 import anyio
 import anyio.to_thread
+from sqlalchemy import PoolProxiedConnection
 
 from memfs.model.errors import InvalidRequest, MemfsError
 from memfs.stores.base import MAX_LIMIT, Capabilities
@@ -21,7 +22,6 @@ class SqliteDatabase(SqlDatabase):
     """Use `SqlDatabase.open`."""
 
     def __init__(self, path: Path, threads: bool, timeout: float, max_memories: int) -> None:
-        """Raises SQLAlchemy's errors when the file cannot be opened."""
         super().__init__(sqlite.engine(path, THREADS + 1), timeout, max_memories)
         self.capabilities = Capabilities(
             local=not threads,
@@ -36,9 +36,9 @@ class SqliteDatabase(SqlDatabase):
         # SQLite has one writer at a time: those of this process queue here, in order; only other processes' are polled.
         self._writer = anyio.Lock()
         self._writes = 0
-        # Used by the event loop's thread alone.
-        self._lease = self._engine.raw_connection()
-        self._connection = Connection(cast(DriverConnection, self._lease.driver_connection), self._engine.dialect)
+        # Used by the event loop's thread alone; there from `_set_up` on.
+        self._lease: PoolProxiedConnection | None = None
+        self._connection: Connection
 
     @classmethod
     async def open_url(cls, url: str, threads: bool, timeout: float, max_memories: int) -> "SqliteDatabase":
@@ -47,13 +47,19 @@ class SqliteDatabase(SqlDatabase):
         await anyio.to_thread.run_sync(sqlite.prepare_file, path)
         database = cls(path, threads, timeout, max_memories)
         try:
-            await database._run(database._set_up)
+            # With no other process at the same moment the first attempt succeeds.
+            await database._repeat(database._connect)
+            await database._repeat(database._set_up)
         except BaseException:
             await database.aclose()
             raise
         return database
 
-    def _set_up(self, _connection: Connection) -> None:
+    async def _connect(self) -> None:
+        self._lease = self._engine.raw_connection()
+        self._connection = Connection(cast(DriverConnection, self._lease.driver_connection), self._engine.dialect)
+
+    async def _set_up(self) -> None:
         connection = self._connection
         if not sqlite.is_empty(connection.driver) and not sqlite.has_table(connection.driver, "memfs_schema"):
             raise InvalidRequest(f"{self._path} is another program's database: give the path of a new file")
@@ -95,5 +101,7 @@ class SqliteDatabase(SqlDatabase):
         await self._run(sqlite.empty_log, lengthy=True)
 
     async def aclose(self) -> None:
-        self._lease.close()
+        # Back to the pool, whose connections end in a thread: the last one may have to write the log back.
+        if self._lease is not None:
+            self._lease.close()
         await super().aclose()

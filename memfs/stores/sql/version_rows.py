@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from sqlalchemy import BigInteger, ColumnElement, Integer, Text, bindparam, select, update
+from sqlalchemy import BigInteger, ColumnElement, Integer, Text, bindparam, null, select, update
 
 from memfs.model.errors import InvalidRequest, NotFound, PermissionDenied
 from memfs.model.ids import StoreId, VersionId
@@ -25,10 +25,10 @@ _REDACT = Statement(
     update(versions)
     .where(versions.c.id == bindparam("version", type_=Text))
     .values(
-        path=None,
-        content=None,
-        content_sha256=None,
-        content_size_bytes=None,
+        path=null(),
+        content=null(),
+        content_sha256=null(),
+        content_size_bytes=null(),
         redacted_at=bindparam("now"),
         redacted_by_type=bindparam("by_type"),
         redacted_by_id=bindparam("by_id"),

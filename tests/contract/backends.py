@@ -1,0 +1,76 @@
+"""The services that the contract's cases run against: one context manager each, listed in `BACKENDS`.
+
+A new backend is one entry more; the cases stay as they are.
+"""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from memfs.model.ids import StoreId, new_api_key_id, new_session_id
+from memfs.model.objects import Actor, ApiActor, SessionActor
+from memfs.stores.base import MemoryStore
+from memfs.stores.sql import SqlDatabase
+
+
+@dataclass(frozen=True)
+class Participant:
+    """A service, and the actor that it records."""
+
+    service: MemoryStore
+    actor: Actor
+
+
+class ServiceFactory(Protocol):
+    """One fresh database, or server, and any number of participants that use it."""
+
+    async def key(self) -> Participant:
+        """The owner of a new API key, who may do anything."""
+        ...
+
+    async def session(self, *stores: StoreId) -> Participant:
+        """A new session that attaches these stores for reading and writing."""
+        ...
+
+
+Backend = Callable[[Path, int], AbstractAsyncContextManager[ServiceFactory]]
+"""A context manager of a directory to use and the number of memories that a store may hold."""
+
+
+class SqlServices:
+    """Every participant has the database open by itself, as another process would."""
+
+    def __init__(self, url: str, threads: bool, max_memories: int, closing: AsyncExitStack) -> None:
+        self._url = url
+        self._threads = threads
+        self._max_memories = max_memories
+        self._closing = closing
+
+    async def key(self) -> Participant:
+        return await self._open(ApiActor(api_key_id=new_api_key_id()))
+
+    async def session(self, *stores: StoreId) -> Participant:
+        return await self._open(SessionActor(session_id=new_session_id()))
+
+    async def _open(self, actor: Actor) -> Participant:
+        database = await SqlDatabase.open(self._url, threads=self._threads, max_memories=self._max_memories)
+        self._closing.push_async_callback(database.aclose)
+        return Participant(database.store_service(actor), actor)
+
+
+@asynccontextmanager
+async def sqlite(directory: Path, max_memories: int, *, threads: bool) -> AsyncIterator[ServiceFactory]:
+    async with AsyncExitStack() as closing:
+        yield SqlServices(f"sqlite:///{directory / 'memories.db'}", threads, max_memories, closing)
+
+
+SQL_BACKENDS: dict[str, Backend] = {
+    "sqlite": partial(sqlite, threads=False),
+    "sqlite-threads": partial(sqlite, threads=True),
+}
+"""Those of `memfs.stores.sql`, which promise more than the contract."""
+
+BACKENDS: dict[str, Backend] = {**SQL_BACKENDS}

@@ -1,0 +1,38 @@
+"""The fixtures of the contract's cases (contract section 13); a case is named for the number of its vector."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from memfs.model.objects import Store
+from memfs.stores.base import MemoryStore
+from tests.contract.backends import BACKENDS, Participant, ServiceFactory
+
+MAX_MEMORIES = 10_000
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "max_memories(number): how many memories a store of this case may hold")
+
+
+@pytest.fixture(params=list(BACKENDS))
+async def service_factory(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[ServiceFactory]:
+    marker = request.node.get_closest_marker("max_memories")
+    async with BACKENDS[request.param](tmp_path, marker.args[0] if marker else MAX_MEMORIES) as factory:
+        yield factory
+
+
+@pytest.fixture
+async def owner(service_factory: ServiceFactory) -> Participant:
+    return await service_factory.key()
+
+
+@pytest.fixture
+async def service(owner: Participant) -> MemoryStore:
+    return owner.service
+
+
+@pytest.fixture
+async def store(service: MemoryStore) -> Store:
+    return await service.create_store("Notes")
