@@ -18,6 +18,7 @@ from memfs.model.errors import MemfsError
 
 DONE = 0
 FAILED = 1
+USAGE = 2
 INTERRUPTED = 130
 """What a shell makes of Ctrl-C."""
 
@@ -63,9 +64,13 @@ def run(arguments: list[str]) -> int:
     try:
         answer = cli.main(arguments, prog_name="memfs", standalone_mode=False)
         sys.stdout.flush()
-    except click.UsageError as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
-        return error.exit_code
+        return USAGE
+    except click.UsageError as error:
+        usage = error.ctx.command_path if error.ctx is not None else "memfs"
+        say(f"{error.format_message()} (`{usage} --help` shows the usage)")
+        return USAGE
     except click.ClickException as error:
         say(error.format_message())
         return error.exit_code

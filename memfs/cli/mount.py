@@ -153,7 +153,8 @@ def _without_url(arguments: Sequence[str]) -> list[str]:
 def serve(request: Request, reporter: Reporter) -> int:
     """Be the mount's process: mount, tell `reporter`, and serve until told to end; returns the exit code.
 
-    Whatever happens before the mount is ready goes to `reporter`, what happens later to standard error and the exit record.
+    An error before the mount is ready goes to `reporter`, a later one to standard error and the exit record. What is raised is
+    a bug.
     """
     started = False
 
@@ -181,10 +182,6 @@ def serve(request: Request, reporter: Reporter) -> int:
         else:
             reporter.error(error.message)
         return 1
-    except (Exception, BaseExceptionGroup) as error:
-        if not started:
-            reporter.error(f"unexpected {type(error).__name__}: {error} (a bug in memfs: --debug -f shows where)")
-        raise
     return 0
 
 
