@@ -1,0 +1,357 @@
+"""What users of other mounts have reported, each as a check on this one; the number is that of the report."""
+
+import errno
+import fcntl
+import os
+import subprocess
+import sys
+import time
+import unicodedata
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.harness.errnos import refuses
+from tests.harness.mounts import Mount, Place, launch, new_database, settle
+from tests.harness.waiting import eventually
+
+
+@pytest.fixture(scope="module")
+def other(mount: Mount) -> Iterator[Mount]:
+    """The module's store mounted again, by another session."""
+    with launch(mount.root, mount.inspector, database=mount.database, name="other") as running:
+        yield running
+
+
+def stored(place: Place, name: str) -> str:
+    return place.inspector.content(place.at(name))
+
+
+def test_a01_vim_with_fsync_exits_cleanly(place: Place) -> None:
+    place.sh("printf 'a\\n' > v.md; vim -Nu NONE -i NONE -es -c 'set fsync' -c '%s/a/b/' -c wq v.md")
+    assert stored(place, "v.md") == "b\n"
+    for target in (place / "v.md", place.path, place.mount.path):
+        descriptor = os.open(target, os.O_RDONLY)
+        os.fsync(descriptor)
+        os.close(descriptor)
+
+
+def test_a02_sed_in_place(place: Place) -> None:
+    (place / "s.md").write_text("one\ntwo\n")
+    before = place.ids()["s.md"]
+    place.sh("sed -i 's/one/ONE/' s.md")
+    assert place.memories() == {"s.md": "ONE\ntwo\n"}
+    assert place.ids() == {"s.md": before}
+    assert place.history() == [("created", "s.md"), ("modified", "s.md")]
+
+
+def test_a03_editor_litter_stays_here(place: Place) -> None:
+    litter = [".l.md.swp", "4913", "l.md~", ".#l.md", ".DS_Store", "._l.md"]
+    options = "set backup writebackup swapfile backupskip="
+    place.sh(f"vim -Nu NONE -i NONE -es -c '{options}' -c 'normal ihello' -c wq l.md; touch {' '.join(litter)}")
+    settle()
+    assert place.history() == [("created", "l.md")]
+    assert set(litter) <= set(os.listdir(place.path))
+    place.sh(f"cat {' '.join(litter)} && rm {' '.join(litter)}")
+    assert place.history() == [("created", "l.md")]
+    assert os.listdir(place.path) == ["l.md"]
+
+
+def test_a04_a_file_does_not_change_after_its_save(place: Place) -> None:
+    place.sh("echo x > t.md")
+    before = place.sh("stat -c '%.Y %s %i' t.md")
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        assert place.sh("stat -c '%.Y %s %i' t.md") == before
+        time.sleep(0.5)
+
+
+def test_a05_a_shorter_overwrite_keeps_no_tail(place: Place) -> None:
+    place.sh("seq 3 > p.md; echo x > p.md")
+    for _ in range(2):
+        assert place.sh("cat p.md; stat -c%s p.md") == "x\n2\n"
+        assert stored(place, "p.md") == "x\n"
+        Path("/proc/sys/vm/drop_caches").write_text("3")
+
+
+def test_a06_appending_loses_nothing(place: Place) -> None:
+    place.sh("printf foo > a.md; for i in 1 2 3; do printf $i >> a.md; done")
+    assert (place / "a.md").read_bytes() == b"foo123"
+    place.sh("( for i in $(seq 50); do echo L$i >> log.md; done ) & ( for i in $(seq 50); do echo R$i >> log.md; done ) & wait")
+    assert place.sh("wc -l < log.md").strip() == "100"
+    assert len(set(stored(place, "log.md").splitlines())) == 100
+
+
+def test_a07_rename_over_existing(place: Place) -> None:
+    (place / "n.md").write_text("old\n")
+    reader = subprocess.Popen(
+        ["bash", "-c", 'while [ ! -e stop ]; do t=$(cat n.md) || exit 1; [ -n "$t" ] || exit 2; done'],
+        cwd=place.path,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        for number in range(30):
+            place.sh(f"echo new{number} > n.tmp; mv -f n.tmp n.md")
+            assert (place / "n.md").read_text() == f"new{number}\n"
+        (place / "stop").touch()
+        assert reader.communicate(timeout=20)[1] == ""
+        assert reader.returncode == 0
+    finally:
+        reader.kill()
+        reader.wait()
+    assert sorted(os.listdir(place.path)) == ["n.md", "stop"]
+    assert stored(place, "n.md") == "new29\n"
+
+
+def test_a08_rename_of_an_open_file(place: Place) -> None:
+    program = "import os; f = open('.t', 'w'); f.write('hi'); f.flush(); os.rename('.t', 'o.md'); f.write('!'); f.close()"
+    place.sh(f'python3 -c "{program}"')
+    assert place.memories() == {"o.md": "hi!"}
+
+
+def test_a09_finished_download_over_an_empty_target(fresh: Mount) -> None:
+    fresh.sh("echo data > f.part; : > f.md; mv f.part f.md")
+    assert fresh.stop() == 0
+    assert fresh.inspector.memories() == {"/f.md": "data\n"}
+
+
+def test_a10_directories_move(place: Place) -> None:
+    place.sh("mkdir -p d/s; for i in $(seq 40); do echo $i > d/s/$i; done")
+    before = place.ids()
+    place.sh("mv d e")
+    assert place.sh("find e -type f | wc -l").strip() == "40"
+    assert place.ids() == {name.replace("d/", "e/", 1): memory_id for name, memory_id in before.items()}
+
+
+def test_a11_deleted_files_stay_deleted(fresh: Mount) -> None:
+    fresh.sh("echo x > z.md; rm z.md")
+    fresh.remount()
+    assert not (fresh.store / "z.md").exists()
+    versions = fresh.inspector.versions("/z.md")
+    assert [version.operation for version in versions] == ["created", "deleted"]
+    assert f"session_id='{fresh.session_id}'" in str(versions[1].created_by)
+
+
+def test_a12_unlink_of_an_open_file_leaves_nothing(place: Place) -> None:
+    assert place.sh("echo data > u.md; exec 7<>u.md; rm u.md; cat <&7; ls -A; echo ghost >&7; exec 7>&-") == "data\n"
+    time.sleep(0.5)
+    assert place.memories() == {}
+    assert os.listdir(place.path) == []
+
+
+def test_a13_removal_of_a_big_directory(place: Place) -> None:
+    place.sh("mkdir many; cd many; for i in $(seq 1500); do : > f$i; done", timeout=90)
+    assert place.sh("ls many | sort -u | wc -l").strip() == "1500"
+    result = place.run("rm -rf many; [ ! -e many ]", timeout=60)
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_a14_a_large_directory_is_listed_quickly(tmp_path: Path) -> None:
+    database = new_database(tmp_path)
+    store = database.create_store("Notes")
+    store.put_all((f"/m{number:04}.md", "text\n") for number in range(2000))
+    with launch(tmp_path, store, database=database) as mount:
+        assert mount.sh("ls -f | wc -l").strip() == "2002"
+        began = time.monotonic()
+        assert len(os.listdir(mount.store)) == 2000
+        assert time.monotonic() - began < 0.3
+
+
+def test_a15_copied_times_are_kept(place: Place) -> None:
+    result = place.run("touch -d 2020-01-02 $TMPDIR/q; cp -p $TMPDIR/q q.md")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert place.sh("stat -c %Y q.md; find . -name q.md -newer q.md") == "1577923200\n"
+    place.sh("touch -d 2021-01-02 q.md; touch q.md")
+    assert time.time() - (place / "q.md").stat().st_mtime < 10
+    assert place.history() == [("created", "q.md")]
+
+
+def test_a16_df_shows_room(place: Place) -> None:
+    place.sh("df -h . && df -i .")
+    block, length = place.sh("stat -f -c '%S %l' .").split()
+    assert int(block) > 0
+    assert int(length) == 255
+    found = os.statvfs(place.path)
+    assert min(found.f_blocks, found.f_bavail, found.f_files, found.f_favail) > 0
+
+
+def test_a17_an_edit_of_the_same_size_elsewhere_shows(place: Place) -> None:
+    place.sh("echo AAA > c.md; cat c.md")
+    place.inspector.put(place.at("c.md"), "BBB\n")
+    eventually(lambda: (place / "c.md").read_text(), "BBB\n", within=3)
+
+
+def test_a18_read_only_is_read_only_for_everybody(tmp_path: Path) -> None:
+    database = new_database(tmp_path)
+    store = database.create_store("Policy")
+    store.put("/a.md", "a\n")
+    with launch(tmp_path, store, database=database, options=["--store", "Policy:ro"]) as mount:
+        for command in (
+            "touch x",
+            "echo >> a.md",
+            "rm -f a.md",
+            "mv a.md b",
+            "mkdir d",
+            "truncate -s0 a.md",
+            "chmod 777 a.md",
+            "ln -s / l",
+        ):
+            result = mount.run(command)
+            assert result.returncode != 0, command
+            assert "Read-only file system" in result.stderr, command
+        assert "ro" in mount.sh(f"findmnt -no OPTIONS {mount.path}", cwd=tmp_path).strip().split(",")
+    assert len(store.history()) == 1
+
+
+def test_a19_other_users_are_let_in_when_asked_for(tmp_path: Path) -> None:
+    database = new_database(tmp_path)
+    store = database.create_store("Notes")
+    store.put("/a.md", "a\n")
+    as_nobody = "setpriv --reuid=65534 --regid=65534 --clear-groups"
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder.stat().st_uid == os.getuid() and not folder.stat().st_mode & 0o001:
+            folder.chmod(folder.stat().st_mode | 0o011)
+    with launch(tmp_path, store, database=database, options=["--allow-other"]) as mount:
+        assert mount.sh(f"{as_nobody} cat {mount.store}/a.md", cwd=tmp_path) == "a\n"
+        assert "?" not in mount.sh(f"{as_nobody} ls -la {mount.store}", cwd=tmp_path)
+        result = mount.run(f"{as_nobody} sh -c 'echo x > {mount.store}/b.md'", cwd=tmp_path)
+        assert result.returncode != 0
+        assert "Permission denied" in result.stderr
+    with launch(tmp_path, store, database=database) as mount:
+        result = mount.run(f"{as_nobody} cat {mount.store}/a.md", cwd=tmp_path)
+        assert result.returncode != 0
+        assert "Permission denied" in result.stderr
+
+
+def test_a20_one_name_in_two_spellings(place: Place) -> None:
+    composed = "café.md"
+    decomposed = unicodedata.normalize("NFD", composed)
+    (place / decomposed).write_text("1\n")
+    assert os.listdir(place.path) == [composed]
+    assert (place / composed).read_text() == "1\n"
+    (place / composed).write_text("2\n")
+    assert place.memories() == {composed: "2\n"}
+
+
+def test_a21_names_that_differ_in_case(place: Place) -> None:
+    place.inspector.put_all([(place.at("Todo.md"), "A\n"), (place.at("todo.md"), "B\n")])
+    eventually(lambda: (place / "todo.md").exists() and (place / "Todo.md").exists(), True, within=4)
+    assert place.sh("cat Todo.md todo.md; rm todo.md; cat Todo.md") == "A\nB\nA\n"
+    eventually(lambda: place.memories(), {"Todo.md": "A\n"}, within=2)
+
+
+def test_a22_names_that_the_store_cannot_hold(place: Place) -> None:
+    folder = os.fsencode(place.path)
+    for name, number in ((b"a\x01b", errno.EINVAL), (b"bad\xff", errno.EILSEQ), (b"l" * 256, errno.ENAMETOOLONG)):
+        with refuses(number):
+            os.open(folder + b"/" + name, os.O_CREAT | os.O_WRONLY)
+        with refuses(errno.ENOENT):
+            os.stat(folder + b"/" + name)
+    result = place.run("d=.; for i in $(seq 21); do d=$d/d; done; mkdir -p $d && echo x > $d/f")
+    assert result.returncode != 0
+    assert "File name too long" in result.stderr
+    (place / "sibling.md").write_text("x")
+    assert place.memories() == {"sibling.md": "x"}
+
+
+def test_a23_two_sessions_append_at_once(place: Place, other: Mount) -> None:
+    there = Place(other, place.path.name)
+    for turn in range(10):
+        name = f"w{turn}.md"
+        (place / name).write_text("base\n")
+        eventually((there / name).exists, True, within=4)
+        assert (there / name).read_text() == "base\n"
+        a = subprocess.Popen(["bash", "-c", f"echo fromA >> {name}"], cwd=place.path)
+        b = subprocess.Popen(["bash", "-c", f"echo fromB >> {name}"], cwd=there.path)
+        assert a.wait(20) == b.wait(20) == 0
+        lines = stored(place, name).splitlines()
+        assert lines[0] == "base"
+        assert sorted(lines[1:]) == ["fromA", "fromB"]
+
+
+EDIT = """
+import os, sys, time
+key, turn, wait = sys.argv[1], sys.argv[2], float(sys.argv[3])
+path = f'm{turn}.md'
+text = open(path).read()
+time.sleep(wait)
+draft = f'.m.{turn}.{key}.tmp'
+open(draft, 'w').write(text.replace(key + '=1', key + '=2'))
+try: os.replace(draft, path)
+except OSError as e: sys.exit(e.errno)
+"""
+
+
+def test_a24_two_sessions_read_replace_and_write(place: Place, other: Mount) -> None:
+    there = Place(other, place.path.name)
+    turns = 20
+    for turn in range(turns):
+        (place / f"m{turn}.md").write_text("x=1\nkept\nkept\ny=1\n")
+    eventually(lambda: len(os.listdir(there.path)), turns, within=5)
+    for turn in range(turns):
+        assert (there / f"m{turn}.md").read_text() == "x=1\nkept\nkept\ny=1\n"
+        edits = [
+            subprocess.Popen([sys.executable, "-c", EDIT, key, str(turn), str(0.02 * (turn % 10))], cwd=where.path)
+            for key, where in (("x", place), ("y", there))
+        ]
+        statuses = [edit.wait(20) for edit in edits]
+        assert set(statuses) <= {0, errno.EBUSY}
+        words = "".join(text for name, text in place.memories().items() if name.startswith(f"m{turn}."))
+        assert "x=2" in words, f"turn {turn}"
+        assert "y=2" in words, f"turn {turn}"
+        if statuses == [0, 0]:
+            assert stored(place, f"m{turn}.md") == "x=2\nkept\nkept\ny=2\n"
+
+
+def test_a25_flock_excludes(place: Place) -> None:
+    assert place.sh("exec 8>k; flock -n 8; echo $?; exec 9>k; flock -n 9; echo $?") == "0\n1\n"
+    with open(place / "k", "w") as first:
+        fcntl.lockf(first, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        program = "import fcntl\ntry: fcntl.lockf(open('k', 'w'), 6)\nexcept BlockingIOError: print('held')"
+        assert place.sh(f'python3 -c "{program}"') == "held\n"
+
+
+def test_a26_sqlite_is_refused_at_once(place: Place) -> None:
+    result = place.run("sqlite3 x.db 'create table t(a); insert into t values(1);'")
+    assert result.returncode != 0
+    assert place.memories().get("x.db", "") == ""
+    errors = (place.mount.path / ".memfs" / "errors").read_text().splitlines()
+    assert any("x.db" in line and "UTF-8" in line for line in errors)
+
+
+def test_a27_shared_mappings_work(place: Place) -> None:
+    program = (
+        "import mmap; f = open('mm.md', 'w+b'); f.write(b'a' * 4096); f.flush();"
+        " m = mmap.mmap(f.fileno(), 4096); m[:3] = b'xyz'; m.flush(); m.close(); f.close()"
+    )
+    place.sh(f'python3 -c "{program}"')
+    assert stored(place, "mm.md")[:4] == "xyza"
+    assert place.sh("rg --mmap -o xyz mm.md") == "xyz\n"
+
+
+def test_a31_a_dead_daemon_does_not_block_the_mount_point(fresh: Mount) -> None:
+    fresh.sh("echo safe > s1.md")
+    fresh.kill9()
+    result = fresh.run(f"ls {fresh.path}", cwd=fresh.root)
+    assert result.returncode != 0
+    fresh.start()
+    assert fresh.sh("cat s1.md") == "safe\n"
+
+
+def test_a35_git_works_inside(place: Place) -> None:
+    place.sh("mkdir g && cd g && git init -q . && echo 1 > f && git add f && git commit -qm m && git fsck && pwd")
+    place.sh("cd g && : > .git/index.lock && rm -f .git/index.lock && git status --porcelain && /bin/pwd")
+    assert place.memories() == {"g/f": "1\n"}
+    assert not any("/.git" in path for path in place.inspector.heads())
+
+
+def test_a36_nothing_leads_out_of_a_store(place: Place) -> None:
+    with refuses(errno.EPERM):
+        os.symlink("/etc/passwd", place / "l")
+    assert place.history() == []
+    kept = [Path(place.mount.environment[f"XDG_{kind}_HOME"]) / "memfs" for kind in ("STATE", "CACHE", "DATA")]
+    modes = {str(folder): folder.stat().st_mode & 0o777 for folder in kept if folder.exists()}
+    assert modes
+    assert set(modes.values()) == {0o700}
