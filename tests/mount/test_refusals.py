@@ -11,7 +11,7 @@ import pytest
 from memfs.model.content import MAX_CONTENT_BYTES
 from tests.harness.errnos import refuses
 from tests.harness.inspector import Inspector
-from tests.harness.mounts import Mount, Place, launch, new_database, settle
+from tests.harness.mounts import Mount, Place, launch, new_database
 from tests.harness.waiting import eventually
 
 FULL = b"x" * MAX_CONTENT_BYTES
@@ -339,38 +339,6 @@ def test_attributes_cannot_be_set(place: Place) -> None:
     with refuses(errno.ENODATA):
         os.getxattr(place / "note.md", "user.mine")
     assert place.history() == [("created", "note.md")]
-
-
-# A full store
-
-
-@pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mount]:
-    """A mount of a store that holds three memories and no more."""
-    root = tmp_path_factory.mktemp("small")
-    database = new_database(root)
-    store = database.create_store("Notes")
-    store.put_all((f"/{number}.md", f"{number}\n") for number in range(3))
-    with launch(root, store, database=database, environment={"MEMFS_MAX_MEMORIES": "3"}) as mount:
-        yield mount
-
-
-def test_a_full_store_refuses_a_new_file_and_takes_every_edit(small: Mount) -> None:
-    store = small.store
-    with refuses(errno.ENOSPC):
-        (store / "new.md").write_text("new\n")
-    result = small.run("echo new > new.md")
-    assert result.returncode != 0
-    assert "No space left on device" in result.stderr
-    small.sh("echo more >> 0.md && sed -i 's/1/one/' 1.md && mv 2.md two.md && echo 2 > two.md.tmp && mv two.md.tmp two.md")
-    settle()
-    assert small.inspector.memories() == {"/0.md": "0\nmore\n", "/1.md": "one\n", "/two.md": "2\n"}
-    assert sorted(os.listdir(store)) == ["0.md", "1.md", "two.md"]
-    small.sh("rm two.md")
-    eventually(lambda: small.inspector.count(), 2, within=2)
-    small.sh("echo new > new.md")
-    assert small.inspector.memories()["/new.md"] == "new\n"
-    assert os.statvfs(store).f_ffree == 0
 
 
 # Read-only
