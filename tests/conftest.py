@@ -6,7 +6,6 @@ run. It also fails when it leaves something behind: a process, a FUSE mount or a
 """
 
 import os
-import secrets
 import shutil
 import signal
 import subprocess
@@ -15,9 +14,6 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-
-MARK = "MEMFS_TEST_RUN"
-"""Set in the environment of a run, so that it knows its processes from anybody else's."""
 
 HOME_VARIABLES = {
     "HOME": "home",
@@ -29,19 +25,22 @@ HOME_VARIABLES = {
 }
 
 
-def processes_of(mark: str) -> dict[int, str]:
-    """Process id and command line of every live process that was started with `mark`, but for this one."""
+def processes_of(root: Path) -> dict[int, str]:
+    """Process id and command line of every live process that names `root` in its environment or arguments, but for this one.
+
+    Whatever a run starts has its temporary directory or its home there.
+    """
     found = {}
     for directory in Path("/proc").iterdir():
         if not directory.name.isdecimal() or int(directory.name) == os.getpid():
             continue
         try:
-            environment = (directory / "environ").read_bytes().split(b"\0")
-            command = (directory / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+            command = (directory / "cmdline").read_bytes()
+            known = os.fsencode(root) in command or os.fsencode(root) in (directory / "environ").read_bytes()
         except OSError:
             continue  # it ended meanwhile
-        if f"{MARK}={mark}".encode() in environment:
-            found[int(directory.name)] = command
+        if known:
+            found[int(directory.name)] = command.replace(b"\0", b" ").decode(errors="replace").strip()
     return found
 
 
@@ -56,7 +55,6 @@ class RunGuard:
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
-        self.mark = secrets.token_hex(8)
         self.root = Path(tempfile.mkdtemp(prefix="memfs-tests-"))
         # Servers that refuse to run as root, and other users on a shared mount, need to pass through.
         self.root.chmod(0o711)
@@ -64,14 +62,14 @@ class RunGuard:
         self.temporary = self.root / "tmp"
         self.temporary.mkdir()
         self.temporary.chmod(0o1777)
-        os.environ[MARK] = self.mark
         os.environ["TMPDIR"] = str(self.temporary)
         for variable, folder in HOME_VARIABLES.items():
             directory = self.root / folder
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.environ[variable] = str(directory)
-        for variable in [name for name in os.environ if name.startswith(("MEMFS_", "ANTHROPIC_")) and name != MARK]:
+        for variable in [name for name in os.environ if name.startswith(("MEMFS_", "ANTHROPIC_"))]:
             del os.environ[variable]
+        os.environ["NODE_PATH"] = str(config.rootpath / "build/node/node_modules")
         tempfile.tempdir = None
         config.option.basetemp = str(self.tests)
         self.passed: set[str] = set()
@@ -106,7 +104,7 @@ class RunGuard:
 
     def clear_up(self) -> None:
         """End and unmount what is left, and complain about each."""
-        left = processes_of(self.mark)
+        left = processes_of(self.root)
         self.complaints += [f"process {pid} was left running: {command}" for pid, command in sorted(left.items())]
         for pid in left:
             try:

@@ -41,10 +41,10 @@ class Program:
     def registry(self) -> Registry:
         return Registry(self.home / "state/memfs/mounts")
 
-    def run(self, *arguments: str | Path, cwd: Path | None = None, **variables: str) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", "memfs", *map(str, arguments)],
-            cwd=cwd or self.root,
+            cwd=self.root,
             env={**self.environment, **variables},
             stdin=subprocess.DEVNULL,
             capture_output=True,
