@@ -1,9 +1,35 @@
 """Runs one mount from the first request to the last."""
 
+import contextlib
+import errno
+import logging
+import os
+import signal
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
 
+import pyfuse3
+import trio
+
+from memfs.fuse.errors import Translator
+from memfs.fuse.operations import Operations
 from memfs.fuse.options import MountOptions
+from memfs.fuse.root import INDEX_NAME, STATE_NAME, MountRoot, index_file
+from memfs.fuse.state import StateReader
+from memfs.model.errors import MemfsError
+from memfs.replica.blobs import DEFAULT_BYTES, BlobCache
+from memfs.replica.drafts import now_ns
+from memfs.replica.errors import DrainIncomplete
+from memfs.replica.notices import Notices
+from memfs.replica.replica import Replica, open_replica
 from memfs.stores.base import MemoryStore
+from memfs.views.state import StateDirectory, status_json
+
+log = logging.getLogger(__name__)
+
+STATUS_SECONDS = 1.0
+DRAIN_SECONDS = 60.0
 
 
 def run(
@@ -16,4 +42,126 @@ def run(
     `open_service` is awaited inside the event loop (trio). Raises `MemfsError` when the mount cannot be made, and
     `memfs.replica.errors.DrainIncomplete` when something written could not be stored: the message says what is kept where.
     """
-    raise NotImplementedError
+    try:
+        trio.run(_serve, options, open_service, ready)
+    except BaseExceptionGroup as group:
+        known = group.subgroup(MemfsError)
+        if known is None:
+            raise
+        raise _first(known) from group
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    error = group.exceptions[0]
+    return _first(error) if isinstance(error, BaseExceptionGroup) else error
+
+
+async def _serve(options: MountOptions, open_service: Callable[[], Awaitable[MemoryStore]], ready: Callable[[], None]) -> None:
+    notices = Notices()
+    translator = Translator(notices)
+    blobs = BlobCache(options.cache_size or DEFAULT_BYTES)
+    async with AsyncExitStack() as stack:
+        service = await open_service()
+        stack.push_async_callback(service.aclose)
+        replicas: list[Replica] = []
+        for attachment in options.attachments:
+            replica = await stack.enter_async_context(
+                open_replica(
+                    service,
+                    attachment.store,
+                    name=attachment.name,
+                    session_id=options.session_id,
+                    state_directory=options.state_directory,
+                    mountpoint=options.mountpoint,
+                    bound=options.max_staleness,
+                    read_only=options.read_only or attachment.access == "read_only",
+                    umask=options.umask,
+                    scratch_patterns=options.scratch_patterns,
+                    notices=notices,
+                    blobs=blobs,
+                    timeout=DRAIN_SECONDS,
+                )
+            )
+            replicas.append(replica)
+        root = MountRoot(replicas, now_ns())
+        if options.index:
+            root.views[INDEX_NAME] = index_file(options.attachments, root.created_ns)
+        state = StateReader(options, replicas, translator)
+        root.hidden[STATE_NAME] = StateDirectory("state", state, notices)
+        operations = Operations(options, root, translator)
+        for replica in replicas:
+            replica.attached.attributes_changed = operations.attributes_changed
+        _mount(operations, options, replicas)
+        try:
+            async with trio.open_nursery() as nursery:
+                for replica in replicas:
+                    nursery.start_soon(replica.run)
+                if options.status_file is not None:
+                    nursery.start_soon(_keep_status, options.status_file, state)
+                nursery.start_soon(_end_on_signal, replicas)
+                ready()
+                await pyfuse3.main()
+                nursery.cancel_scope.cancel()
+        finally:
+            pyfuse3.close(unmount=True)
+            with trio.CancelScope(shield=True):
+                await _drain(replicas)
+            if options.status_file is not None:
+                _write_status(options.status_file, status_json(state()))
+
+
+def _mount(operations: Operations, options: MountOptions, replicas: list[Replica]) -> None:
+    mount_options = set(pyfuse3.default_options) | {"fsname=memfs", "subtype=memfs"}
+    if options.allow_other:
+        mount_options.add("allow_other")
+    if all(replica.attached.read_only for replica in replicas) and replicas:
+        mount_options.add("ro")
+    if options.fuse_debug:
+        mount_options.add("debug")
+    try:
+        pyfuse3.init(operations, str(options.mountpoint), mount_options)
+    except RuntimeError as error:
+        raise MemfsError(f"{options.mountpoint} cannot be mounted ({error}): `memfs doctor` says what is missing") from error
+
+
+async def _end_on_signal(replicas: list[Replica]) -> None:
+    """The first signal stores what waits, then ends the mount; what is written meanwhile is stored after it."""
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async for _ in signals:
+            with contextlib.suppress(MemfsError):
+                await _drain(replicas)
+            pyfuse3.terminate()
+            return
+
+
+async def _drain(replicas: list[Replica]) -> None:
+    failures: list[str] = []
+    with trio.move_on_after(DRAIN_SECONDS) as scope:
+        for replica in replicas:
+            try:
+                await replica.drain()
+            except DrainIncomplete as error:
+                failures.append(error.message)
+    if scope.cancelled_caught:
+        for replica in replicas:
+            replica.keep_pending()
+        failures.append(f"the service did not answer for {DRAIN_SECONDS:g} s; what waits is in the journal for the next mount")
+    if failures:
+        raise DrainIncomplete("; ".join(failures))
+
+
+async def _keep_status(path: Path, state: StateReader) -> None:
+    """Keep the status where commands can read it without asking the mount."""
+    while True:
+        _write_status(path, status_json(state()))
+        await trio.sleep(STATUS_SECONDS)
+
+
+def _write_status(path: Path, content: bytes) -> None:
+    temporary = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        temporary.write_bytes(content)
+        temporary.replace(path)
+    except OSError as error:
+        if error.errno != errno.ENOENT:
+            log.warning("the status file cannot be written: %s", error)

@@ -1,0 +1,313 @@
+"""What the parts of a replica share: the store, its tree, its local state, and how to bring an answer of the store into both."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import trio
+
+from memfs.model.content import EMPTY_SHA256, encode, sha256_of
+from memfs.model.errors import MemfsError, NotFound, ReadOnly, Redacted
+from memfs.model.ids import MemoryId, SessionId, StoreId, new_memory_id
+from memfs.model.objects import Memory, Store
+from memfs.replica.blobs import BlobCache
+from memfs.replica.drafts import Draft, FileBuffer, MemoryBuffer, now_ns
+from memfs.replica.journal import Journal
+from memfs.replica.notices import Notices
+from memfs.replica.scratch import ScratchRules
+from memfs.replica.timers import Timers
+from memfs.replica.tree import Directory, File, Head, Inode, Kind, Meta, Node, Tree, head_of, inode_for
+from memfs.stores.base import MemoryStore
+
+
+def _ignore(node: Node) -> None:
+    pass
+
+
+@dataclass
+class Attached:
+    """One attached store."""
+
+    service: MemoryStore
+    store: Store
+    name: str
+    """The store's directory name on the mount."""
+    session_id: SessionId
+    tree: Tree
+    journal: Journal
+    blobs: BlobCache
+    rules: ScratchRules
+    timers: Timers
+    notices: Notices
+    umask: int
+    """What the modes of files and directories lack by default."""
+    read_only: bool
+    """Mounted read-only, attached read-only, or archived."""
+    attributes_changed: Callable[[Node], None] = _ignore
+    """Tells the kernel that what it knows about a node's size and times is old; must not block."""
+    changed_here: dict[MemoryId, float] = field(default_factory=dict)
+    """When this mount last changed a memory (trio's clock): an older answer of the store must not undo it in the tree."""
+    pending: set[File] = field(default_factory=set)
+    """Files whose bytes could not be stored, kept in the journal."""
+    reasons: dict[File, str] = field(default_factory=dict)
+    """Why each of them could not, as a sentence."""
+
+    @property
+    def store_id(self) -> StoreId:
+        return self.store.id
+
+    def check_writable(self) -> None:
+        if self.read_only:
+            why = "is archived" if self.store.archived_at is not None else "is attached read-only"
+            raise ReadOnly(f"the store {self.name} {why}: nothing can be written to it")
+
+    def report(self, operation: str, path: str, error: BaseException, kind: str | None = None) -> None:
+        """Note a failure that no caller waits for."""
+        message = error.message if isinstance(error, MemfsError) else repr(error)
+        self.notices.error(store=self.name, path=path, operation=operation, error=kind or type(error).__name__, message=message)
+
+    # Memories and nodes
+
+    def head(self, memory: Memory) -> Head:
+        return head_of(memory, self.service.capabilities.time_resolution_ns)
+
+    def memory_number(self, memory_id: MemoryId) -> Inode:
+        """The inode number of a memory: that of its id, or the one it was born with on this mount."""
+        attributes = self.journal.attributes(memory_id)
+        if attributes is not None and attributes.number is not None:
+            return attributes.number
+        return inode_for(memory_id)
+
+    def memory_meta(self, head: Head) -> Meta | None:
+        """What was set on a memory here; times only while the content is the one they were set on."""
+        attributes = self.journal.attributes(head.memory_id)
+        if attributes is None or attributes.meta.empty:
+            return None
+        meta = attributes.meta.copy()
+        if attributes.sha256 != head.sha256:
+            meta.mtime_ns = meta.atime_ns = None
+        return meta
+
+    def remember_meta(self, file: File) -> None:
+        """Keep what is set on a file across remounts."""
+        if file.head is not None:
+            number = file.number if file.number != inode_for(file.head.memory_id) else None
+            self.journal.put_attributes(file.head.memory_id, number=number, sha256=file.head.sha256, meta=file.meta)
+        elif file.local_key is not None:
+            self.journal.change_local_file(file.local_key, path=file.path, kind=file.kind.value, meta=file.meta)
+
+    def new_file(self, directory: Directory, name: str, kind: Kind) -> File:
+        """A node for a file that is about to be made; not in the tree yet."""
+        if kind is Kind.MEMORY and self.service.capabilities.chooses_memory_id:
+            memory_id = new_memory_id()
+            file = File(self.tree.volume, name, directory, inode_for(memory_id), kind)
+            file.memory_id = memory_id
+        else:
+            file = File(self.tree.volume, name, directory, inode_for(new_memory_id()), kind)
+        return file
+
+    def place(self, head: Head, path: str) -> File | None:
+        """Show the memory `head` at `path`, as the store says; None when the directory is not known well enough to show it.
+
+        A node that the memory has already moves; nothing is done to a file that this side is changing at the moment.
+        """
+        file = self.tree.by_id.get(head.memory_id)
+        if file is not None:
+            if file.park is not None or (file.lock is not None and file.lock.locked()):
+                return file
+            if file.path != path:
+                self.unplace(file)
+                file.dead = False
+                placed = self._put_in_tree(file, path)
+                if not placed:
+                    self.forget(file)
+                    return None
+            self.update_head(file, head)
+            return file
+        segment = path.rpartition("/")[2]
+        file = File(self.tree.volume, segment, None, self.memory_number(head.memory_id))
+        if not self._put_in_tree(file, path):
+            return None
+        file.head = head
+        file.meta = self.memory_meta(head)
+        self.tree.by_id[head.memory_id] = file
+        return file
+
+    def _put_in_tree(self, file: File, path: str) -> bool:
+        """Give `file` the name that `path` says; False when an unlisted directory hides whether it is needed."""
+        directory = self.tree.root
+        segments = path.split("/")[1:]
+        for segment in segments[:-1]:
+            if not directory.listed and directory.listing is None and segment not in directory.children:
+                return False
+            directory = self.tree.ensure_directory(directory, segment)
+        if not directory.listed and directory.listing is None:
+            return False
+        name = self.tree.place_name(directory, segments[-1])
+        taken = directory.children.get(name)
+        if isinstance(taken, File) and taken is not file:
+            self._displace(taken)
+        self.tree.add(directory, name, file)
+        file.segment = segments[-1]
+        directory.mtime_ns = now_ns()
+        return True
+
+    def _displace(self, file: File) -> None:
+        """Somebody else's memory took the name of `file`: a memory that is gone makes way, bytes written here do not vanish."""
+        if file.draft is not None and file.draft.dirty:
+            self.report("sync", file.path, NameConflict(), "EEXIST")
+        self.unplace(file)
+        self.forget(file)
+
+    def unplace(self, file: File) -> None:
+        directory = file.parent
+        self.tree.detach(file)
+        if directory is not None:
+            directory.mtime_ns = now_ns()
+            self.tree.prune(directory)
+
+    def forget(self, file: File) -> None:
+        """The store has this memory no more, or no longer here: those who hold it open keep what they see."""
+        file.dead = True
+        if file.head is not None and self.tree.by_id.get(file.head.memory_id) is file:
+            del self.tree.by_id[file.head.memory_id]
+        if file.bound is not None:
+            self.attributes_changed(file)
+
+    def update_head(self, file: File, head: Head) -> None:
+        """A version newer than the one known; readers see it once the kernel has been told its size."""
+        if file.head is not None and file.head.version_id == head.version_id:
+            return
+        file.head = head
+        if file.meta is not None:
+            file.meta = self.memory_meta(head)
+        if file.bound is not None:
+            self.attributes_changed(file)
+
+    def keep_directory(self, directory: Directory) -> None:
+        """It stays until rmdir, also after a remount."""
+        if not directory.kept:
+            directory.kept = True
+            self.remember_directory(directory)
+
+    def remember_directory(self, directory: Directory) -> None:
+        path = directory.path
+        number = directory.number if directory.number != self.tree.directory_number(path) else None
+        meta = directory.meta
+        if path and (directory.kept or number is not None or (meta is not None and not meta.empty)):
+            self.journal.put_directory(path, kept=directory.kept, number=number, meta=meta)
+        elif path:
+            self.journal.remove_directory(path)
+        elif meta is not None:
+            self.journal.put_directory("/", kept=True, number=None, meta=meta)
+
+    def directory_changed(self, directory: Directory) -> None:
+        """An entry came or went through this mount."""
+        now = now_ns()
+        directory.mtime_ns = now
+        directory.ctime_ns = now
+        if directory.meta is not None and directory.meta.mtime_ns is not None:
+            directory.meta.mtime_ns = None
+            self.remember_directory(directory)
+        if directory.bound is not None:
+            self.attributes_changed(directory)
+
+    # Content
+
+    async def content(self, head: Head) -> bytes:
+        """The bytes of a version. Raises `NotFound` when it was pruned, `Redacted`, `Unavailable`."""
+        if head.sha256 == EMPTY_SHA256:
+            return b""
+        blob = self.blobs.get(head.sha256)
+        if blob is not None:
+            return blob
+        try:
+            memory = await self.service.retrieve_memory(self.store_id, head.memory_id)
+            text, sha256 = memory.content, memory.content_sha256
+        except NotFound:
+            text, sha256 = None, None
+        if sha256 != head.sha256 or text is None:
+            version = await self.service.retrieve_version(self.store_id, head.version_id)
+            if version.redacted_at is not None:
+                raise Redacted("an administrator removed the content of this version")
+            text = version.content
+        content = encode(text or "")
+        self.blobs.put(sha256_of(content), content)
+        return content
+
+    # Drafts and local files
+
+    def begin_local(self, file: File, content: bytes | None = None) -> None:
+        """Keep the bytes of `file` in a local file from now on: it is scratch, or settling."""
+        if file.local_key is None:
+            file.local_key = self.journal.add_local_file(file.path, file.kind.value, file.number, file.meta)
+        buffer = FileBuffer(self.journal.file_path(file.local_key))
+        if content is not None:
+            buffer.truncate(0)
+            buffer.write(0, content)
+        file.draft = Draft(buffer)
+
+    def end_local(self, file: File) -> None:
+        """The bytes of `file` are in the store, or not wanted any more."""
+        if file.local_key is not None:
+            if file.draft is not None and isinstance(file.draft.buffer, FileBuffer):
+                file.draft.buffer.delete()
+            else:
+                self.journal.file_path(file.local_key).unlink(missing_ok=True)
+            self.journal.remove_local_file(file.local_key)
+            file.local_key = None
+
+    def journal_draft(self, file: File, refused: str | None = None) -> None:
+        """Keep what is written and not stored, so that it outlives the daemon."""
+        draft = file.draft
+        if draft is None or file.kind is not Kind.MEMORY:
+            return
+        base = draft.base
+        content = draft.buffer.content()
+        file.journal_key = self.journal.put_draft(
+            file.journal_key,
+            path=file.path,
+            memory_id=file.head.memory_id if file.head is not None else None,
+            base_version=base.version_id if base is not None else None,
+            base_sha256=base.sha256 if base is not None else None,
+            content=content,
+            append_only=draft.append_only,
+            since_ns=draft.since_ns,
+            refused=refused,
+        )
+        if file.local_key is not None:
+            self.end_local(file)
+            draft.buffer = MemoryBuffer(content)
+
+    def forget_draft(self, file: File) -> None:
+        if file.journal_key is not None:
+            self.journal.remove_draft(file.journal_key)
+            file.journal_key = None
+        self.settled(file)
+
+    def wait(self, file: File, reason: str) -> None:
+        """The bytes of `file` wait in the journal, because of `reason`."""
+        self.pending.add(file)
+        self.reasons[file] = reason
+
+    def settled(self, file: File) -> None:
+        self.pending.discard(file)
+        self.reasons.pop(file, None)
+
+    def note_change(self, memory_id: MemoryId) -> None:
+        self.changed_here[memory_id] = trio.current_time()
+
+    def state(self, file: File) -> str:
+        """What `user.memory.state` says."""
+        draft = file.draft
+        if draft is not None and draft.refusal is not None:
+            return "refused"
+        if file.kind is not Kind.MEMORY:
+            return "scratch"
+        if draft is not None and draft.dirty:
+            return "pending"
+        return "stored"
+
+
+class NameConflict(MemfsError):
+    def __init__(self) -> None:
+        super().__init__("somebody else stored a memory under this name while it was being written here; both are kept")

@@ -1,0 +1,223 @@
+"""Follows the store's versions, so that the tree is never older than the freshness bound.
+
+Demand-driven: an access past the bound waits for one poll that all waiters share, a mount in use polls ahead of the bound, an idle
+one asks nothing. A poll asks for the versions since the newest one seen, with an overlap, because a service's clock may put a
+version a little before one that was seen already; ids that were seen are not looked at twice. Now and then all that is listed is
+listed again: that finds what the versions could not tell (pruned, clock set back, a server without the filter).
+"""
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+
+import trio
+
+from memfs.model.errors import MemfsError, NotFound, PermissionDenied, Unauthenticated
+from memfs.model.ids import MemoryId, VersionId
+from memfs.model.objects import MemoryVersion
+from memfs.replica.attached import Attached
+from memfs.replica.parking import Parking
+from memfs.replica.tree import Head, spread_time, time_ns
+
+OVERLAP = timedelta(seconds=10)
+LOCAL_POLL_SECONDS = 0.05
+"""How often a mount in use looks at a store where looking is cheap."""
+IDLE_AFTER_BOUNDS = 2
+"""After so many freshness bounds without an access a mount is idle."""
+
+
+class Feed:
+    """Keeps the tree of one attached store fresh to within `bound` seconds."""
+
+    def __init__(
+        self,
+        attached: Attached,
+        parking: Parking,
+        bound: float,
+        relist: Callable[[], Awaitable[None]],
+        full_relist_seconds: float = 300.0,
+    ) -> None:
+        self.attached = attached
+        self.parking = parking
+        self.bound = bound
+        self.relist = relist
+        self.full_relist_seconds = full_relist_seconds
+        self.fresh_until = float("-inf")
+        """On trio's clock: until then what the tree says is within the bound."""
+        self.checked_at = float("-inf")
+        self.used_at = float("-inf")
+        self.stale_since: datetime | None = None
+        """Set while the store cannot be asked."""
+        self.stale_reason = ""
+        self.polls = 0
+        self._seen: dict[VersionId, datetime] = {}
+        self._newest: datetime | None = None
+        self._token: object | None = None
+        self._lock = trio.Lock()
+        self._used = trio.Event()
+        self._listed_at = float("-inf")
+
+    async def start(self) -> None:
+        """Begin at the newest version: whatever is listed later holds all before it."""
+        self._token = await self.attached.service.change_token(self.attached.store_id)
+        page = await self.attached.service.list_versions(self.attached.store_id, limit=1)
+        if page.data:
+            self._newest = page.data[0].created_at
+            self._seen[page.data[0].id] = page.data[0].created_at
+        else:
+            self._newest = None
+        self._fresh(trio.current_time())
+        self._listed_at = trio.current_time()
+
+    def _fresh(self, now: float) -> None:
+        self.checked_at = now
+        self.fresh_until = now + self.bound / 2
+        self.stale_since = None
+
+    async def ensure(self) -> None:
+        """Return when the tree is fresh; when the store does not answer, with what is known (then `stale_since` is set)."""
+        now = trio.current_time()
+        self.used_at = now
+        if not self._used.is_set():
+            self._used.set()
+        if now <= self.fresh_until:
+            return
+        async with self._lock:
+            if trio.current_time() <= self.fresh_until:
+                return
+            await self._poll_or_note()
+
+    async def _poll_or_note(self) -> None:
+        try:
+            await self.poll()
+        except NotFound:
+            self._stale("the store was deleted")
+        except (Unauthenticated, PermissionDenied):
+            self._stale("the credential was refused")
+        except MemfsError as error:
+            self._stale(error.message)
+
+    def _stale(self, reason: str) -> None:
+        if self.stale_since is None:
+            self.stale_since = datetime.now(UTC)
+            self.attached.notices.error(
+                store=self.attached.name, path="", operation="refresh", error="EIO", message=f"cannot refresh: {reason}"
+            )
+        self.stale_reason = reason
+        # Ask again after a while, not at every access.
+        self.fresh_until = trio.current_time() + self.bound / 2
+
+    async def run(self) -> None:
+        """Poll ahead of the bound while the mount is in use."""
+        local = self.attached.service.capabilities.change_token
+        interval = min(LOCAL_POLL_SECONDS, self.bound / 4) if local else self.bound / 2
+        while True:
+            self._used = trio.Event()
+            if trio.current_time() - self.used_at > IDLE_AFTER_BOUNDS * self.bound:
+                await self._used.wait()
+            wait = self.checked_at + interval - trio.current_time()
+            if wait > 0:
+                await trio.sleep(wait)
+                continue
+            async with self._lock:
+                if trio.current_time() - self.checked_at >= interval:
+                    await self._poll_or_note()
+                    if self.stale_since is not None:
+                        await trio.sleep(interval)
+
+    async def poll(self) -> None:
+        """Bring every change since the last poll into the tree. Raises what the store raises."""
+        attached = self.attached
+        started = trio.current_time()
+        if attached.service.capabilities.change_token:
+            token = await attached.service.change_token(attached.store_id)
+            if token == self._token and self.stale_since is None:
+                self._fresh(started)
+                return
+            self._token = token
+        self.polls += 1
+        versions = await self._new_versions()
+        newest_of: dict[MemoryId, MemoryVersion] = {}
+        for version in versions:  # newest first
+            if version.redacted_at is not None:
+                if version.content_sha256 is not None:
+                    attached.blobs.forget(version.content_sha256)
+                continue
+            newest_of.setdefault(version.memory_id, version)
+        for memory_id, version in newest_of.items():
+            if attached.changed_here.get(memory_id, float("-inf")) >= started:
+                continue  # changed here while the answer was on its way; the next poll tells
+            self._apply(version)
+        skipped = {key for key, changed in attached.changed_here.items() if changed >= started}
+        for version in versions:
+            if version.memory_id not in skipped:
+                self._seen[version.id] = version.created_at
+        if versions and (self._newest is None or versions[0].created_at > self._newest):
+            self._newest = versions[0].created_at
+        self._trim(started)
+        if started - self._listed_at > self.full_relist_seconds:
+            self._listed_at = started
+            await self.relist()
+        self._fresh(started)
+
+    async def _new_versions(self) -> list[MemoryVersion]:
+        """The versions that were not seen yet, newest first."""
+        attached = self.attached
+        capabilities = attached.service.capabilities
+        since: datetime | None = None
+        if self._newest is not None and capabilities.version_times:
+            since = self._newest if capabilities.strict_time_order else self._newest - OVERLAP
+        found: list[MemoryVersion] = []
+        page_token: str | None = None
+        while True:
+            page = await attached.service.list_versions(
+                attached.store_id, created_at_gte=since, limit=capabilities.max_limit, page=page_token
+            )
+            unseen = [version for version in page.data if version.id not in self._seen]
+            found += unseen
+            page_token = page.next_page
+            old = self._newest is not None and bool(page.data) and page.data[-1].created_at < self._newest - OVERLAP
+            if page_token is None or old or (since is None and not unseen):
+                return found
+
+    def _apply(self, version: MemoryVersion) -> None:
+        attached = self.attached
+        file = attached.tree.by_id.get(version.memory_id)
+        if version.memory_id in self.parking.ids or (file is not None and file.park is not None):
+            return  # its fate is decided here in a moment, against its hash
+        if file is not None and file.lock is not None and file.lock.locked():
+            return
+        if file is not None and file.head is not None:
+            if file.head.version_id == version.id:
+                return
+            resolution = attached.service.capabilities.time_resolution_ns
+            if time_ns(version.created_at) < file.head.updated_ns - file.head.updated_ns % max(resolution, 1):
+                return
+        if version.operation == "deleted":
+            if file is not None:
+                if file.draft is not None and file.draft.dirty:
+                    return  # somebody writes to it: the commit creates it again
+                attached.unplace(file)
+                attached.forget(file)
+            return
+        if version.path is None or version.content_sha256 is None:
+            return
+        created_ns = file.head.created_ns if file is not None and file.head is not None else time_ns(version.created_at)
+        head = Head(
+            memory_id=version.memory_id,
+            version_id=version.id,
+            sha256=version.content_sha256,
+            size=version.content_size_bytes or 0,
+            created_ns=created_ns,
+            updated_ns=spread_time(time_ns(version.created_at), version.id, attached.service.capabilities.time_resolution_ns),
+        )
+        attached.place(head, version.path)
+
+    def _trim(self, now: float) -> None:
+        if self._newest is not None and len(self._seen) > 1000:
+            horizon = self._newest - 2 * OVERLAP
+            self._seen = {key: time for key, time in self._seen.items() if time >= horizon}
+        horizon_here = now - 60
+        if len(self.attached.changed_here) > 1000:
+            self.attached.changed_here = {
+                key: changed for key, changed in self.attached.changed_here.items() if changed >= horizon_here
+            }

@@ -1,0 +1,288 @@
+"""Opening, reading, writing and closing the files of one store: the rules of one save, one version.
+
+Closing a file is called *flush* here, as FUSE does: it happens once for each descriptor that refers to the open file, also those
+that a shell or a fork made, so a flush may come before anything, or only half, was written. *Release* comes once, after the last.
+"""
+
+import os
+
+import trio
+
+from memfs.model.errors import MemfsError
+from memfs.replica.attached import Attached
+from memfs.replica.commit import Committer
+from memfs.replica.drafts import Draft, MemoryBuffer, now_ns
+from memfs.replica.errors import InvalidArgument
+from memfs.replica.handles import Handle
+from memfs.replica.parking import Parking
+from memfs.replica.scratch import SETTLE_SECONDS, SHARED_COMMIT_SECONDS
+from memfs.replica.tree import File, Kind, Meta
+
+RETRY_SECONDS = 2.0
+MAX_RETRY_SECONDS = 60.0
+
+
+class Files:
+    def __init__(self, attached: Attached, committer: Committer, parking: Parking) -> None:
+        self.attached = attached
+        self.committer = committer
+        self.parking = parking
+
+    # Opening and reading
+
+    async def open(self, file: File, flags: int) -> Handle:
+        """Raises `ReadOnly` for a writer where nothing can be written."""
+        writing = flags & os.O_ACCMODE != os.O_RDONLY or flags & os.O_TRUNC
+        if writing:
+            if file.kind is Kind.MEMORY:
+                self.attached.check_writable()
+            if file.park is not None and file.park.renamed:
+                # Nobody edits a backup: it was a plain rename after all.
+                await self.parking.finish(file.park)
+        handle = Handle(file, flags)
+        if flags & os.O_TRUNC:
+            await self._truncate(file, 0)
+            handle.fresh = file.draft is not None and file.draft.dirty
+        self.opened(handle)
+        return handle
+
+    def opened(self, handle: Handle) -> None:
+        handle.file.open_handles.append(handle)
+        handle.file.handles += 1
+
+    async def read(self, handle: Handle, offset: int, size: int) -> bytes:
+        file = handle.file
+        if file.draft is not None:
+            return file.draft.buffer.read(offset, size)
+        shown = file.shown or file.head
+        if shown is None:
+            return b""
+        return (await self.attached.content(shown))[offset : offset + size]
+
+    async def whole(self, file: File) -> bytes:
+        """All bytes of a file as a reader sees them."""
+        if file.draft is not None:
+            return file.draft.buffer.content()
+        head = file.shown or file.head
+        return await self.attached.content(head) if head is not None else b""
+
+    # Writing
+
+    async def _begin_draft(self, file: File, *, appending: bool) -> Draft:
+        """The draft of `file`, begun from what the writer sees (an appender: from the newest bytes) when there is none."""
+        draft = file.draft
+        if draft is not None:
+            return draft
+        base = file.head if appending or file.shown is None else file.shown
+        content = await self.attached.content(base) if base is not None else b""
+        if file.draft is None:  # another writer may have begun it while the content came
+            file.draft = Draft(MemoryBuffer(content), base, content)
+        return file.draft
+
+    async def _truncate(self, file: File, size: int) -> None:
+        draft = file.draft
+        if draft is None:
+            if size == 0:
+                if file.head is not None and file.head.size == 0:
+                    return
+                draft = file.draft = Draft(MemoryBuffer(), file.shown or file.head)
+                draft.append_only = False
+                draft.changed()
+            else:
+                head = file.shown or file.head
+                if head is not None and head.size == size:
+                    return
+                draft = await self._begin_draft(file, appending=False)
+        draft.truncate(size, limited=file.kind is Kind.MEMORY)
+        self._times_moved(file)
+
+    def _times_moved(self, file: File) -> None:
+        if file.meta is not None and file.meta.mtime_ns is not None:
+            file.meta.mtime_ns = None
+        file.ctime_ns = 0
+
+    async def write(self, handle: Handle, offset: int, data: bytes) -> int:
+        """Take `data`, or none of it. Raises `ContentTooLarge` and `ContentNotText` at once, so that no tool can miss it."""
+        file = handle.file
+        draft = file.draft or await self._begin_draft(file, appending=handle.appending)
+        if draft.refusal is not None:
+            raise draft.refusal
+        if handle.appending:
+            offset = draft.buffer.size
+        limited = file.kind is Kind.MEMORY and not file.dead
+        draft.write(offset, data, limited=limited, appending=handle.appending)
+        if handle.flushed:
+            handle.shared = True
+        handle.wrote = True
+        if file.meta is not None:
+            self._times_moved(file)
+            self._drop_setid(file.meta)
+        return len(data)
+
+    @staticmethod
+    def _drop_setid(meta: Meta) -> None:
+        """Writing takes the set-user-id bit away, and set-group-id where it means that."""
+        if meta.mode is not None:
+            meta.mode &= ~0o4000
+            if meta.mode & 0o010:
+                meta.mode &= ~0o2000
+
+    async def truncate(self, file: File, size: int, handle: Handle | None) -> None:
+        """ftruncate(2) through `handle`, or truncate(2), which is stored before it returns."""
+        if size < 0:
+            raise InvalidArgument("a file has no negative size")
+        if file.kind is Kind.MEMORY and not file.dead:
+            self.attached.check_writable()
+            if file.park is not None and file.park.renamed:
+                await self.parking.finish(file.park)
+        generation = file.draft.generation if file.draft is not None else -1
+        await self._truncate(file, size)
+        changed = file.draft is not None and file.draft.dirty and file.draft.generation != generation
+        if handle is not None:
+            if changed and size == 0 and not handle.wrote:
+                handle.fresh = True
+            elif changed:
+                if handle.flushed:
+                    handle.shared = True
+                handle.wrote = True
+        elif not file.unflushed:
+            await self.committer.commit(file)
+
+    # Closing
+
+    async def flush(self, handle: Handle) -> None:
+        """A descriptor was closed. Raises what keeps the bytes out of the store; they stay readable, and in the journal."""
+        file = handle.file
+        draft = file.draft
+        if draft is None or not handle.writable or file.kind is not Kind.MEMORY or file.dead:
+            return
+        if draft.refusal is not None:
+            raise draft.refusal
+        if not handle.wrote:
+            return
+        if handle.shared:
+            self.committer.check(file)
+            self.attached.journal_draft(file)
+            wait = file.committed_at + SHARED_COMMIT_SECONDS - trio.current_time()
+            if wait > 0:
+                handle.wrote = False
+                self.attached.timers.after(wait, lambda: self._commit_later(file, "write"))
+                return
+        await self.committer.commit(file)
+        handle.wrote = False
+        handle.flushed = True
+
+    async def release(self, handle: Handle) -> None:
+        """The last descriptor was closed; nobody hears what happens now, so failures are noted and the bytes kept."""
+        file = handle.file
+        file.open_handles.remove(handle)
+        file.handles -= 1
+        draft = file.draft
+        if draft is None:
+            return
+        if file.dead:
+            if file.handles == 0:
+                self.attached.forget_draft(file)
+                self.attached.end_local(file)
+                file.draft = None
+            return
+        if file.kind is Kind.SETTLING:
+            if file.handles == 0:
+                draft.buffer.close()
+                self.attached.timers.after(SETTLE_SECONDS, lambda: self._settle(file))
+            return
+        if file.kind is Kind.SCRATCH:
+            if file.handles == 0:
+                draft.buffer.close()
+            return
+        if draft.dirty and handle.writable and not any(other.wrote for other in file.open_handles):
+            await self._commit_later(file, "close")
+
+    async def _commit_later(self, file: File, operation: str) -> None:
+        """Commit what no caller waits for."""
+        try:
+            await self.committer.commit(file)
+        except MemfsError as error:
+            draft = file.draft
+            if draft is not None and draft.dirty:
+                self.attached.journal_draft(file, refused=error.message if draft.refusal is not None else None)
+                self.attached.wait(file, error.message)
+            self.attached.report(operation, file.path, error)
+
+    async def _settle(self, file: File) -> None:
+        """A file that looked temporary still stands: it was meant to stay."""
+        if file.kind is not Kind.SETTLING or file.dead or file.handles:
+            return
+        try:
+            await self.settle(file)
+        except MemfsError as error:
+            self.attached.report("settle", file.path, error)
+
+    async def settle(self, file: File) -> None:
+        """Make a settling file a memory. Raises when none can hold it; then it stays local."""
+        attached = self.attached
+        try:
+            attached.check_writable()
+            self.committer.make_memory(file)
+        except MemfsError:
+            file.kind = Kind.SCRATCH
+            attached.remember_meta(file)
+            raise
+        await self.committer.commit(file)
+
+    async def fsync(self, handle: Handle) -> None:
+        """Store what was written, and return when that survives a loss of power."""
+        file = handle.file
+        await self.sync_file(file)
+        for other in file.open_handles:
+            other.fresh = False
+
+    async def sync_file(self, file: File) -> None:
+        attached = self.attached
+        if file.dead:
+            return
+        draft = file.draft
+        if file.kind is not Kind.MEMORY:
+            if draft is not None:
+                draft.buffer.sync()
+            attached.journal.sync()
+            return
+        await self.parking.finish_path(file.path)
+        if draft is not None:
+            self.committer.check(file)
+            await self.committer.commit(file)
+        await attached.service.sync()
+
+    # Attributes
+
+    async def set_meta(
+        self,
+        file: File,
+        *,
+        mode: int | None,
+        uid: int | None,
+        gid: int | None,
+        atime_ns: int | None,
+        mtime_ns: int | None,
+    ) -> None:
+        """chmod, chown, utimens: remembered here, never sent."""
+        if file.kind is Kind.MEMORY:
+            self.attached.check_writable()
+        meta = file.meta or Meta()
+        if mode is not None:
+            meta.mode = mode
+        if uid is not None:
+            meta.uid = uid
+        if gid is not None:
+            meta.gid = gid
+        if atime_ns is not None:
+            meta.atime_ns = atime_ns
+        if mtime_ns is not None:
+            meta.mtime_ns = mtime_ns
+            if file.local_key is not None:
+                path = self.attached.journal.file_path(file.local_key)
+                os.utime(path, ns=(meta.atime_ns or mtime_ns, mtime_ns))
+        file.meta = meta
+        file.ctime_ns = now_ns()
+        if not file.dead:
+            self.attached.remember_meta(file)

@@ -1,0 +1,352 @@
+"""What was written here and is not in the store, and what never goes there: one SQLite database for a store and mount point.
+
+It survives kill -9: a change is on its way to the disk (in the kernel's hands) when the call that makes it returns. `sync` makes it
+survive a loss of power too. The database and its files lie in a directory of mode 0700 that one daemon holds locked at a time.
+"""
+
+import fcntl
+import os
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from memfs.model.content import Sha256
+from memfs.model.errors import MemfsError
+from memfs.model.ids import MemoryId, VersionId
+from memfs.replica.tree import Inode, Meta
+
+_SCHEMA = """
+-- Files that are not memories (now). The bytes are in files/KEY.
+CREATE TABLE IF NOT EXISTS local_files (
+    key INTEGER PRIMARY KEY,
+    path TEXT NOT NULL UNIQUE,      -- in the store's tree, /notes/.a.md.swp
+    kind TEXT NOT NULL,             -- 'scratch', or 'settling' when it would have become a memory
+    number INTEGER NOT NULL,        -- inode number
+    mode INTEGER, uid INTEGER, gid INTEGER
+);
+-- Scratch directories. What they hold is in trees/KEY.
+CREATE TABLE IF NOT EXISTS scratch_trees (
+    key INTEGER PRIMARY KEY,
+    path TEXT NOT NULL UNIQUE
+);
+-- Directories of which this mount knows more than the store does.
+CREATE TABLE IF NOT EXISTS directories (
+    path TEXT PRIMARY KEY,
+    kept INTEGER NOT NULL,          -- 1: exists until rmdir, though nothing may lie below it
+    number INTEGER,                 -- inode number, where it is not that of the path (the directory was renamed)
+    mode INTEGER, uid INTEGER, gid INTEGER, mtime_ns INTEGER, atime_ns INTEGER
+) WITHOUT ROWID;
+-- What chmod, chown and utimens set on memories.
+CREATE TABLE IF NOT EXISTS attributes (
+    memory_id TEXT PRIMARY KEY,
+    number INTEGER,                 -- inode number, where it is not that of the id (a service that gives the id at create)
+    mode INTEGER, uid INTEGER, gid INTEGER,
+    sha256 TEXT,                    -- the times hold for this content only
+    mtime_ns INTEGER, atime_ns INTEGER
+) WITHOUT ROWID;
+-- Written bytes that are not confirmed by the store.
+CREATE TABLE IF NOT EXISTS drafts (
+    key INTEGER PRIMARY KEY,
+    path TEXT NOT NULL,
+    memory_id TEXT,                 -- NULL: a new memory
+    base_version TEXT,              -- the version that the bytes derive from; NULL: none
+    base_sha256 TEXT,
+    content BLOB NOT NULL,
+    append_only INTEGER NOT NULL,
+    since_ns INTEGER NOT NULL,
+    refused TEXT                    -- why the content cannot be stored as it is; NULL: it can
+);
+-- Names that were taken from a memory whose fate is open for a moment.
+CREATE TABLE IF NOT EXISTS parks (
+    memory_id TEXT PRIMARY KEY,
+    path TEXT NOT NULL,             -- the name in the store
+    sha256 TEXT NOT NULL,           -- the content that was seen when the name was taken
+    new_path TEXT                   -- where it was renamed to; NULL: it was unlinked
+) WITHOUT ROWID;
+-- Directory renames under way: every memory below old is to go below new.
+CREATE TABLE IF NOT EXISTS directory_renames (
+    key INTEGER PRIMARY KEY,
+    old TEXT NOT NULL,
+    new TEXT NOT NULL
+);
+"""
+
+
+class JournalBusy(MemfsError):
+    """Another daemon holds this state directory."""
+
+
+@dataclass(frozen=True)
+class LocalFile:
+    key: int
+    path: str
+    kind: str
+    number: Inode
+    meta: Meta
+
+
+@dataclass(frozen=True)
+class KeptDirectory:
+    path: str
+    kept: bool
+    number: Inode | None
+    meta: Meta
+
+
+@dataclass(frozen=True)
+class MemoryAttributes:
+    number: Inode | None
+    sha256: Sha256 | None
+    meta: Meta
+
+
+@dataclass(frozen=True)
+class JournalledDraft:
+    key: int
+    path: str
+    memory_id: MemoryId | None
+    base_version: VersionId | None
+    base_sha256: Sha256 | None
+    content: bytes
+    append_only: bool
+    since_ns: int
+    refused: str | None
+
+
+@dataclass(frozen=True)
+class JournalledPark:
+    memory_id: MemoryId
+    path: str
+    sha256: Sha256
+    new_path: str | None
+
+
+class Journal:
+    """The state of one store under one mount point, in `directory`."""
+
+    def __init__(self, directory: Path) -> None:
+        """Open it, made when it is not there. Raises `JournalBusy` while another daemon holds it."""
+        self.directory = directory
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        directory.chmod(0o700)
+        self._lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._lock)
+            raise JournalBusy(f"another memfs daemon uses the state in {directory}: unmount it first") from None
+        (directory / "files").mkdir(exist_ok=True, mode=0o700)
+        (directory / "trees").mkdir(exist_ok=True, mode=0o700)
+        self._database = sqlite3.connect(directory / "journal.db", isolation_level=None)
+        os.chmod(directory / "journal.db", 0o600)
+        self._database.execute("PRAGMA journal_mode = WAL")
+        self._database.execute("PRAGMA synchronous = NORMAL")
+        self._database.execute("PRAGMA secure_delete = ON")
+        self._database.executescript(_SCHEMA)
+        self._attributes = {
+            MemoryId(row[0]): MemoryAttributes(row[1], row[5], Meta(row[2], row[3], row[4], row[6], row[7]))
+            for row in self._database.execute(
+                "SELECT memory_id, number, mode, uid, gid, sha256, mtime_ns, atime_ns FROM attributes"
+            )
+        }
+
+    def close(self) -> None:
+        self._database.close()
+        os.close(self._lock)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All changes inside are made, or none."""
+        if self._database.in_transaction:
+            yield
+            return
+        self._database.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._database.execute("ROLLBACK")
+            raise
+        self._database.execute("COMMIT")
+
+    def sync(self) -> None:
+        """Return when everything in it would survive a loss of power."""
+        descriptor = os.open(self.directory / "journal.db-wal", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    # Local files
+
+    def file_path(self, key: int) -> Path:
+        return self.directory / "files" / str(key)
+
+    def add_local_file(self, path: str, kind: str, number: Inode, meta: Meta | None) -> int:
+        """The key of a new local file at `path`."""
+        meta = meta or Meta()
+        cursor = self._database.execute(
+            "INSERT OR REPLACE INTO local_files (path, kind, number, mode, uid, gid) VALUES (?, ?, ?, ?, ?, ?)",
+            (path, kind, number, meta.mode, meta.uid, meta.gid),
+        )
+        assert cursor.lastrowid is not None
+        return cursor.lastrowid
+
+    def change_local_file(self, key: int, *, path: str, kind: str, meta: Meta | None) -> None:
+        meta = meta or Meta()
+        with self.transaction():
+            self._database.execute("DELETE FROM local_files WHERE path = ? AND key <> ?", (path, key))
+            self._database.execute(
+                "UPDATE local_files SET path = ?, kind = ?, mode = ?, uid = ?, gid = ? WHERE key = ?",
+                (path, kind, meta.mode, meta.uid, meta.gid, key),
+            )
+
+    def remove_local_file(self, key: int) -> None:
+        self._database.execute("DELETE FROM local_files WHERE key = ?", (key,))
+
+    def local_files(self) -> list[LocalFile]:
+        rows = self._database.execute("SELECT key, path, kind, number, mode, uid, gid FROM local_files ORDER BY key")
+        return [LocalFile(row[0], row[1], row[2], row[3], Meta(row[4], row[5], row[6])) for row in rows]
+
+    # Scratch trees
+
+    def tree_path(self, key: int) -> Path:
+        return self.directory / "trees" / str(key)
+
+    def add_scratch_tree(self, path: str) -> int:
+        cursor = self._database.execute("INSERT INTO scratch_trees (path) VALUES (?)", (path,))
+        assert cursor.lastrowid is not None
+        self.tree_path(cursor.lastrowid).mkdir(mode=0o700)
+        return cursor.lastrowid
+
+    def move_scratch_tree(self, key: int, path: str) -> None:
+        self._database.execute("UPDATE scratch_trees SET path = ? WHERE key = ?", (path, key))
+
+    def remove_scratch_tree(self, key: int) -> None:
+        self._database.execute("DELETE FROM scratch_trees WHERE key = ?", (key,))
+        shutil.rmtree(self.tree_path(key), ignore_errors=True)
+
+    def scratch_trees(self) -> list[tuple[int, str]]:
+        return list(self._database.execute("SELECT key, path FROM scratch_trees ORDER BY path"))
+
+    # Directories
+
+    def put_directory(self, path: str, *, kept: bool, number: Inode | None, meta: Meta | None) -> None:
+        meta = meta or Meta()
+        self._database.execute(
+            "INSERT OR REPLACE INTO directories VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (path, kept, number, meta.mode, meta.uid, meta.gid, meta.mtime_ns, meta.atime_ns),
+        )
+
+    def remove_directory(self, path: str) -> None:
+        self._database.execute("DELETE FROM directories WHERE path = ?", (path,))
+
+    def directories(self) -> list[KeptDirectory]:
+        rows = self._database.execute(
+            "SELECT path, kept, number, mode, uid, gid, mtime_ns, atime_ns FROM directories ORDER BY path"
+        )
+        return [KeptDirectory(row[0], bool(row[1]), row[2], Meta(*row[3:])) for row in rows]
+
+    def move_below(self, old: str, new: str) -> None:
+        """Everything local that lies at or below the directory `old` now lies below `new`."""
+        with self.transaction():
+            for table in ("local_files", "scratch_trees", "directories", "drafts"):
+                self._database.execute(
+                    f"UPDATE OR REPLACE {table} SET path = ?2 || substr(path, ?3) "
+                    "WHERE path = ?1 OR (path >= ?1 || '/' AND path < ?1 || '0')",
+                    (old, new, len(old) + 1),
+                )
+
+    # Attributes of memories
+
+    def attributes(self, memory_id: MemoryId) -> MemoryAttributes | None:
+        return self._attributes.get(memory_id)
+
+    def put_attributes(self, memory_id: MemoryId, *, number: Inode | None, sha256: Sha256 | None, meta: Meta | None) -> None:
+        """Remember them, or forget them when all is None."""
+        meta = meta.copy() if meta is not None else Meta()
+        if number is None and meta.empty:
+            if self._attributes.pop(memory_id, None) is not None:
+                self._database.execute("DELETE FROM attributes WHERE memory_id = ?", (memory_id,))
+            return
+        self._attributes[memory_id] = MemoryAttributes(number, sha256, meta)
+        self._database.execute(
+            "INSERT OR REPLACE INTO attributes VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (memory_id, number, meta.mode, meta.uid, meta.gid, sha256, meta.mtime_ns, meta.atime_ns),
+        )
+
+    # Drafts
+
+    def put_draft(
+        self,
+        key: int | None,
+        *,
+        path: str,
+        memory_id: MemoryId | None,
+        base_version: VersionId | None,
+        base_sha256: Sha256 | None,
+        content: bytes,
+        append_only: bool,
+        since_ns: int,
+        refused: str | None,
+    ) -> int:
+        """Keep a draft, new or under its `key`; return the key."""
+        cursor = self._database.execute(
+            "INSERT OR REPLACE INTO drafts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (key, path, memory_id, base_version, base_sha256, content, append_only, since_ns, refused),
+        )
+        assert cursor.lastrowid is not None
+        return cursor.lastrowid
+
+    def move_draft(self, key: int, path: str) -> None:
+        self._database.execute("UPDATE drafts SET path = ? WHERE key = ?", (path, key))
+
+    def remove_draft(self, key: int) -> None:
+        self._database.execute("DELETE FROM drafts WHERE key = ?", (key,))
+
+    def drafts(self) -> list[JournalledDraft]:
+        rows = self._database.execute(
+            "SELECT key, path, memory_id, base_version, base_sha256, content, append_only, since_ns, refused "
+            "FROM drafts ORDER BY key"
+        )
+        return [
+            JournalledDraft(
+                key=row[0],
+                path=row[1],
+                memory_id=row[2],
+                base_version=row[3],
+                base_sha256=row[4],
+                content=row[5],
+                append_only=bool(row[6]),
+                since_ns=row[7],
+                refused=row[8],
+            )
+            for row in rows
+        ]
+
+    # Parks
+
+    def put_park(self, memory_id: MemoryId, path: str, sha256: Sha256, new_path: str | None) -> None:
+        self._database.execute("INSERT OR REPLACE INTO parks VALUES (?, ?, ?, ?)", (memory_id, path, sha256, new_path))
+
+    def remove_park(self, memory_id: MemoryId) -> None:
+        self._database.execute("DELETE FROM parks WHERE memory_id = ?", (memory_id,))
+
+    def parks(self) -> list[JournalledPark]:
+        rows = self._database.execute("SELECT memory_id, path, sha256, new_path FROM parks")
+        return [JournalledPark(*row) for row in rows]
+
+    # Directory renames
+
+    def begin_directory_rename(self, old: str, new: str) -> int:
+        cursor = self._database.execute("INSERT INTO directory_renames (old, new) VALUES (?, ?)", (old, new))
+        assert cursor.lastrowid is not None
+        return cursor.lastrowid
+
+    def end_directory_rename(self, key: int) -> None:
+        self._database.execute("DELETE FROM directory_renames WHERE key = ?", (key,))
+
+    def directory_renames(self) -> list[tuple[int, str, str]]:
+        return list(self._database.execute("SELECT key, old, new FROM directory_renames ORDER BY key"))

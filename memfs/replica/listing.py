@@ -1,0 +1,188 @@
+"""Brings the store's listings into the tree: one directory at a time, or all below one."""
+
+from collections.abc import AsyncIterator
+
+import trio
+
+from memfs.model.ids import MemoryId
+from memfs.model.objects import Memory, MemoryPrefix
+from memfs.replica.attached import Attached
+from memfs.replica.parking import Parking
+from memfs.replica.tree import Directory, File
+from memfs.stores.base import Listed
+
+
+class Listing:
+    def __init__(self, attached: Attached, parking: Parking) -> None:
+        self.attached = attached
+        self.parking = parking
+
+    async def directory(self, directory: Directory) -> None:
+        """Make all children of `directory` known, if they are not: one listing, shared by all who wait for it."""
+        if directory.listed or directory.dead:
+            return
+        if directory.listing is None:
+            directory.listing = trio.Lock()
+        async with directory.listing:
+            if not directory.listed:
+                await self._list(directory, depth=1)
+
+    async def relist(self) -> None:
+        """List again every directory that is listed."""
+        tree = self.attached.tree
+        for directory in [tree.root, *tree.directories_below(tree.root)]:
+            if directory.listed and not directory.dead and directory.listing is not None:
+                async with directory.listing:
+                    await self._list(directory, depth=1)
+
+    async def below(self, directory: Directory) -> None:
+        """Make all memories below `directory` known, at any depth."""
+        pending = [directory]
+        while pending:
+            unlisted = pending.pop()
+            if not unlisted.listed:
+                await self._list(unlisted, depth=None)
+            pending.extend(child for child in unlisted.children.values() if isinstance(child, Directory))
+
+    async def _list(self, directory: Directory, depth: int | None) -> None:
+        """One listing into the tree; what changed here while it was under way counts more than what it says."""
+        started = trio.current_time()
+        directory.touched = set()
+        if directory.listing is None:
+            directory.listing = trio.Lock()
+        found: set[MemoryId] = set()
+        directories: set[str] = set()
+        prefix = f"{directory.path}/"
+        try:
+            async for item in self._items(prefix, depth):
+                self._take(directory, item, prefix, started, found, directories)
+            self._drop_missing(directory, found, directories, started, depth)
+        finally:
+            directory.touched = None
+        directory.listed = True
+
+    async def _items(self, prefix: str, depth: int | None) -> AsyncIterator[Listed]:
+        attached = self.attached
+        page: str | None = None
+        while True:
+            answer = await attached.service.list_memories(
+                attached.store_id,
+                path_prefix=None if prefix == "/" else prefix,
+                depth=depth,
+                limit=attached.service.capabilities.max_limit,
+                page=page,
+            )
+            for item in answer.data:
+                yield item
+            page = answer.next_page
+            if page is None:
+                return
+
+    def _take(
+        self,
+        directory: Directory,
+        item: Listed,
+        prefix: str,
+        started: float,
+        found: set[MemoryId],
+        directories: set[str],
+    ) -> None:
+        attached = self.attached
+        if not item.path.startswith(prefix) or not _is_legal(item.path):
+            attached.notices.error(
+                store=attached.name,
+                path=prefix,
+                operation="list",
+                error="EINVAL",
+                message=f"the service lists a path that no file system can show, it is left out: {item.path!r}",
+            )
+            return
+        first = item.path[len(prefix) :].split("/", 1)[0]
+        if isinstance(item, MemoryPrefix):
+            directories.add(first)
+            if directory.touched is None or first not in directory.touched:
+                attached.tree.ensure_directory(directory, first)
+                self._untouch(directory, first)
+            return
+        found.add(item.id)
+        if "/" in item.path[len(prefix) :]:
+            directories.add(first)
+        touched = directory.touched is not None and first in directory.touched
+        if touched or item.id in self.parking.ids or attached.changed_here.get(item.id, float("-inf")) >= started:
+            return
+        self._place(item, directory)
+        self._untouch(directory, first)
+
+    def _place(self, memory: Memory, directory: Directory) -> None:
+        attached = self.attached
+        known = attached.tree.by_id.get(memory.id)
+        head = attached.head(memory)
+        if known is not None and known.head is not None and known.head.updated_ns > head.updated_ns:
+            return
+        place = directory
+        for segment in memory.path[len(directory.path) + 1 :].split("/")[:-1]:
+            place = attached.tree.ensure_directory(place, segment)
+            if place.listing is None:
+                place.listing = trio.Lock()
+        attached.place(head, memory.path)
+
+    @staticmethod
+    def _untouch(directory: Directory, name: str) -> None:
+        """Placing what the listing says touched the name, but is no change of somebody else."""
+        if directory.touched is not None:
+            directory.touched.discard(name)
+
+    def _drop_missing(
+        self, directory: Directory, found: set[MemoryId], directories: set[str], started: float, depth: int | None
+    ) -> None:
+        """What the tree knows and the listing does not is gone, unless it is new, local, or changed since."""
+        attached = self.attached
+        for name, node in list(directory.children.items()):
+            if directory.touched is not None and name in directory.touched:
+                continue
+            if isinstance(node, File):
+                head = node.head
+                if head is None or head.memory_id in found or node.park is not None:
+                    continue
+                if attached.changed_here.get(head.memory_id, float("-inf")) >= started:
+                    continue
+                if node.draft is not None and node.draft.dirty:
+                    continue
+                attached.unplace(node)
+                attached.forget(node)
+            elif isinstance(node, Directory):
+                if depth is None:
+                    self._drop_missing(node, found, directories, started, depth)
+                    node.listed = True
+                if node.segment in directories or node.kept or self._holds_local(node):
+                    continue
+                if not node.children or depth == 1:
+                    self._drop_directory(node)
+
+    def _holds_local(self, directory: Directory) -> bool:
+        """Whether anything below is of this mount alone."""
+        tree = self.attached.tree
+        if any(below.kept for below in tree.directories_below(directory)):
+            return True
+        for node in directory.children.values():
+            if isinstance(node, Directory):
+                if self._holds_local(node):
+                    return True
+            elif not isinstance(node, File) or node.head is None:
+                return True
+        return False
+
+    def _drop_directory(self, directory: Directory) -> None:
+        attached = self.attached
+        for file in list(attached.tree.files_below(directory)):
+            attached.unplace(file)
+            attached.forget(file)
+        attached.tree.detach(directory)
+        directory.dead = True
+
+
+def _is_legal(path: str) -> bool:
+    """Whether each segment of a path (or prefix) can be a name at all; a hostile service may say anything."""
+    if not path.startswith("/"):
+        return False
+    return not any(segment in ("", ".", "..") or "\0" in segment for segment in path[1:].removesuffix("/").split("/"))

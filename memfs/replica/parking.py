@@ -1,0 +1,247 @@
+"""Names taken from a memory that may be given back at once.
+
+Many tools save by taking the old file away first: they unlink it, or rename it to a backup, and create a new one under its name.
+So the name is free at once, but the memory waits, *parked*: a file that appears under the name continues it, as one modified
+version. When none does in time, the deletion or the rename was meant, and goes out. Each park is in the journal, so that a kill in
+between neither loses nor resurrects anything.
+"""
+
+from dataclasses import dataclass, field
+
+import trio
+
+from memfs.model.errors import MemfsError, NotFound, PreconditionFailed, Unavailable
+from memfs.model.ids import MemoryId
+from memfs.replica.attached import Attached
+from memfs.replica.commit import Committer, Intent, Overlapping
+from memfs.replica.drafts import Draft, MemoryBuffer
+from memfs.replica.scratch import RENAME_PARK_SECONDS, UNLINK_PARK_SECONDS
+from memfs.replica.tree import File, Head, Kind, Meta
+
+RETRY_SECONDS = 5.0
+
+
+@dataclass(eq=False)
+class Park:
+    """`path` is free and the memory `head` waits. `file` is the node that had the name: unlinked, or renamed to `file.path`."""
+
+    path: str
+    head: Head
+    file: File
+    renamed: bool
+    backup: Head | None = None
+    """The memory that had the backup's name already."""
+    meta: Meta | None = None
+    """What was set on the memory; whoever continues it does not inherit it (tools set it anew)."""
+    lock: trio.Lock = field(default_factory=trio.Lock)
+    over: bool = False
+
+
+class Parking:
+    """The parks of one attached store."""
+
+    def __init__(self, attached: Attached, committer: Committer) -> None:
+        self.attached = attached
+        self.committer = committer
+        self.by_path: dict[str, Park] = {}
+        self.ids: dict[MemoryId, Park] = {}
+
+    def unlinked(self, file: File, path: str) -> None:
+        """`file`, a memory whose name `path` has just been taken out of the tree, waits for a successor."""
+        assert file.head is not None
+        if file.park is not None:
+            # It was renamed from its own name before: what goes away is the memory under that name.
+            park = file.park
+            park.renamed = False
+            file.park = None
+            self.attached.journal.put_park(park.head.memory_id, park.path, park.head.sha256, None)
+            if park.backup is not None:
+                self._park(Park(path, park.backup, file, renamed=False), UNLINK_PARK_SECONDS)
+            return
+        self._park(Park(path, file.head, file, renamed=False, meta=file.meta), UNLINK_PARK_SECONDS)
+
+    def renamed(self, file: File, old_path: str, backup: Head | None) -> None:
+        """`file` was renamed from `old_path` to a backup name, which belonged to the memory `backup`."""
+        assert file.head is not None
+        park = Park(old_path, file.head, file, renamed=True, backup=backup, meta=file.meta)
+        file.park = park
+        self._park(park, RENAME_PARK_SECONDS)
+
+    def _park(self, park: Park, seconds: float) -> None:
+        self.by_path[park.path] = park
+        self.ids[park.head.memory_id] = park
+        self.attached.tree.by_id.pop(park.head.memory_id, None)
+        self.attached.note_change(park.head.memory_id)
+        self.attached.journal.put_park(
+            park.head.memory_id, park.path, park.head.sha256, park.file.path if park.renamed else None
+        )
+        self.attached.timers.after(seconds, lambda: self._due(park))
+
+    def continued(self, file: File, park: Park) -> None:
+        """`file` has appeared under the parked name: it is that memory from now on."""
+        attached = self.attached
+        self._end(park)
+        file.head = park.head
+        file.memory_id = None
+        file.number = attached.memory_number(park.head.memory_id)
+        attached.tree.by_id[park.head.memory_id] = file
+        attached.note_change(park.head.memory_id)
+        if file.draft is not None:
+            file.draft.base = park.head
+            file.draft.append_only = False
+
+    def continuation_stored(self, park: Park) -> None:
+        """What continued the memory is in the store: nothing of the park is left but the backup, which stands by itself now."""
+        self.attached.journal.remove_park(park.head.memory_id)
+
+    async def release_backup(self, park: Park) -> None:
+        """The file that was renamed away is a file of its own: a memory under a backup name, local under a scratch name."""
+        attached, file = self.attached, park.file
+        if not park.renamed or file.dead:
+            return
+        file.park = None
+        content = await attached.content(park.head)
+        file.head = park.backup
+        attached.blobs.put(park.head.sha256, content)
+        if park.backup is not None:
+            file.number = attached.memory_number(park.backup.memory_id)
+            attached.tree.by_id[park.backup.memory_id] = file
+        else:
+            fresh = attached.new_file(file.parent or attached.tree.root, file.name, Kind.MEMORY)
+            file.memory_id, file.number = fresh.memory_id, fresh.number
+        scratch = park.backup is None and attached.rules.is_scratch(file.name)
+        if scratch:
+            file.kind = Kind.SCRATCH
+            attached.begin_local(file, content)
+            assert file.draft is not None
+            file.draft.mtime_ns = park.head.updated_ns
+            return
+        file.draft = Draft(MemoryBuffer(content), park.backup)
+        file.draft.mtime_ns = park.head.updated_ns
+        file.draft.dirty = True
+        file.draft.append_only = False
+        attached.journal_draft(file)
+        try:
+            await self.committer.commit(file)
+        except MemfsError as error:
+            attached.report("backup", file.path, error)
+
+    def take(self, path: str) -> Park | None:
+        """The park on `path`, if there is one."""
+        return self.by_path.get(path)
+
+    def _end(self, park: Park) -> None:
+        park.over = True
+        if self.by_path.get(park.path) is park:
+            del self.by_path[park.path]
+        if self.ids.get(park.head.memory_id) is park:
+            del self.ids[park.head.memory_id]
+
+    async def _due(self, park: Park) -> None:
+        if park.over:
+            return
+        try:
+            await self.finish(park)
+        except MemfsError as error:
+            self.attached.report("unlink" if not park.renamed else "rename", park.path, error)
+
+    async def finish(self, park: Park) -> None:
+        """Nobody continued it: delete or rename the memory now. Raises when the store refuses; then the tree shows what is."""
+        async with park.lock:
+            if park.over:
+                return
+            try:
+                if park.renamed and not park.file.dead:
+                    await self._finish_rename(park)
+                else:
+                    await self._finish_unlink(park)
+            except Unavailable:
+                self.attached.timers.after(RETRY_SECONDS, lambda: self._due(park))
+                raise
+            except MemfsError:
+                self._end(park)
+                self.attached.journal.remove_park(park.head.memory_id)
+                await self._restore(park)
+                raise
+
+    async def _finish_unlink(self, park: Park) -> None:
+        attached = self.attached
+        head = park.head
+        try:
+            await attached.service.delete_memory(attached.store_id, head.memory_id, expected_content_sha256=head.sha256)
+        except NotFound:
+            pass
+        except PreconditionFailed:
+            raise PreconditionFailed(
+                f"{park.path}: another session changed it after you saw it, so it was not removed; "
+                "read it, then remove it again"
+            ) from None
+        attached.note_change(head.memory_id)
+        self._end(park)
+        with attached.journal.transaction():
+            attached.journal.remove_park(head.memory_id)
+            attached.journal.put_attributes(head.memory_id, number=None, sha256=None, meta=None)
+
+    async def _finish_rename(self, park: Park) -> None:
+        attached, file = self.attached, park.file
+        async with file.locked():
+            if park.backup is None:
+                memory = await attached.service.update_memory(attached.store_id, park.head.memory_id, path=file.path)
+                head = attached.head(memory)
+                head = Head(head.memory_id, head.version_id, head.sha256, head.size, head.created_ns, park.head.updated_ns)
+            else:
+                content = await attached.content(park.head)
+                try:
+                    stored = await self.committer.store(Intent(file.path, content, park.backup, park.backup, None, False, None))
+                except Overlapping as overlap:
+                    raise PreconditionFailed(overlap.message) from overlap
+                head = stored.head
+                await attached.service.delete_memory(
+                    attached.store_id, park.head.memory_id, expected_content_sha256=park.head.sha256
+                )
+            self._end(park)
+            file.park = None
+            self.committer.adopt(file, head)
+            file.shown = head if file.shown is None or file.shown.sha256 == head.sha256 else file.shown
+            attached.journal.remove_park(park.head.memory_id)
+            keep_time(attached, file, head)
+
+    async def _restore(self, park: Park) -> None:
+        """The store has another opinion: show what it has."""
+        attached = self.attached
+        park.file.park = None
+        if not park.file.dead:
+            attached.unplace(park.file)
+            attached.forget(park.file)
+        try:
+            memory = await attached.service.retrieve_memory(attached.store_id, park.head.memory_id, view="basic")
+        except MemfsError:
+            return
+        attached.place(attached.head(memory), memory.path)
+
+    async def finish_path(self, path: str) -> None:
+        """Finish the park on `path`, if there is one, because the name is about to be used in another way."""
+        park = self.by_path.get(path)
+        if park is not None:
+            await self.finish(park)
+
+    async def finish_below(self, prefix: str) -> None:
+        """Finish every park at or below a directory path ("": everywhere). Raises the last failure after trying all."""
+        failure: MemfsError | None = None
+        for park in list(self.by_path.values()):
+            inside = park.path.startswith(f"{prefix}/") or (park.renamed and park.file.path.startswith(f"{prefix}/"))
+            if not prefix or inside or park.path == prefix:
+                try:
+                    await self.finish(park)
+                except MemfsError as error:
+                    failure = error
+        if failure is not None:
+            raise failure
+
+
+def keep_time(attached: Attached, file: File, head: Head) -> None:
+    """A rename is no change of the content: its time stays what it was, also for the next mount."""
+    memory_time = file.meta.mtime_ns if file.meta is not None else None
+    file.meta = file.meta or Meta()
+    file.meta.mtime_ns = memory_time if memory_time is not None else head.updated_ns
+    attached.remember_meta(file)

@@ -1,0 +1,254 @@
+"""One attached store as the mount sees it: its parts put together, from the replay at the start to the drain at the end."""
+
+import hashlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import trio
+
+from memfs.model.errors import MemfsError, Unavailable
+from memfs.model.ids import SessionId
+from memfs.model.objects import Store
+from memfs.replica.attached import Attached
+from memfs.replica.blobs import BlobCache
+from memfs.replica.changes import Feed
+from memfs.replica.commit import Committer
+from memfs.replica.errors import DrainIncomplete
+from memfs.replica.files import Files
+from memfs.replica.journal import Journal, JournalBusy
+from memfs.replica.listing import Listing
+from memfs.replica.namespace import Namespace, look_up_name
+from memfs.replica.notices import Notices
+from memfs.replica.parking import Parking
+from memfs.replica.replay import Replay
+from memfs.replica.scratch import ScratchRules
+from memfs.replica.timers import Timers
+from memfs.replica.tree import Directory, File, Head, Kind, Node, Tree, time_ns
+from memfs.stores.base import MemoryStore, Usage
+
+RETRY_SECONDS = 1.0
+MAX_RETRY_SECONDS = 30.0
+DRAIN_SECONDS = 60.0
+
+
+class Replica:
+    """Opened by `open_replica`; then `namespace` and `files` do what a file system does, and `run` what happens by itself."""
+
+    def __init__(self, attached: Attached, bound: float) -> None:
+        self.attached = attached
+        self.committer = Committer(attached)
+        self.parking = Parking(attached, self.committer)
+        self.files = Files(attached, self.committer, self.parking)
+        self.listing = Listing(attached, self.parking)
+        self.feed = Feed(attached, self.parking, bound, self.listing.relist)
+        self.namespace = Namespace(
+            attached, self.committer, self.parking, self.files, self.listing.directory, self.listing.below
+        )
+        self.usage: Usage | None = None
+        self.created_ns = time_ns(attached.store.created_at)
+        attached.tree.volume = attached.tree.root.volume = self
+
+    @property
+    def name(self) -> str:
+        return self.attached.name
+
+    @property
+    def root(self) -> Directory:
+        return self.attached.tree.root
+
+    async def start(self) -> None:
+        """Show what is local, store what an earlier daemon left, begin to follow the store."""
+        replay = Replay(self.attached, self.committer, self.listing)
+        await self.feed.start()
+        replay.show_local()
+        await replay.run()
+
+    async def run(self) -> None:
+        """Timers, polls and retries; ends by cancellation."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.attached.timers.run)
+            nursery.start_soon(self.feed.run)
+            nursery.start_soon(self._retry)
+
+    async def _retry(self) -> None:
+        """Store what could not be stored, with growing pauses while the service does not answer."""
+        pause = RETRY_SECONDS
+        while True:
+            await trio.sleep(pause)
+            retried = [file for file in self.attached.pending if self._can_retry(file)]
+            failed = False
+            for file in retried:
+                try:
+                    await self.committer.commit(file)
+                except Unavailable:
+                    failed = True
+                    break
+                except MemfsError as error:
+                    self.attached.report("retry", file.path, error)
+                    self.attached.journal_draft(file, refused=error.message)
+                    if file.draft is not None and file.draft.refusal is None:
+                        file.draft.refusal = error
+            pause = min(pause * 2, MAX_RETRY_SECONDS) if failed else RETRY_SECONDS
+
+    @staticmethod
+    def _can_retry(file: File) -> bool:
+        return file.draft is not None and file.draft.refusal is None and not file.dead and not file.unflushed
+
+    # Looking
+
+    async def lookup(self, directory: Directory, name: bytes) -> Node | None:
+        """The child of that name, None when there is none. Raises `PathTooLong`, and `Unavailable` when nobody knows."""
+        if trio.current_time() > self.feed.fresh_until:
+            await self.feed.ensure()
+        else:
+            self.feed.used_at = trio.current_time()
+        segment = look_up_name(name)
+        if segment is None:
+            return None
+        child = directory.children.get(segment)
+        if child is None and not directory.listed:
+            await self.listing.directory(directory)
+            child = directory.children.get(segment)
+        return child
+
+    async def entries(self, directory: Directory) -> list[tuple[str, Node]]:
+        await self.feed.ensure()
+        await self.listing.directory(directory)
+        return list(directory.children.items())
+
+    async def known_usage(self) -> Usage | None:
+        self.usage = await self.attached.service.usage(self.attached.store_id)
+        return self.usage
+
+    async def author(self, head: Head) -> dict[str, object] | None:
+        """The actor that made a version; None when it was not recorded."""
+        version = await self.attached.service.retrieve_version(self.attached.store_id, head.version_id, view="basic")
+        return version.created_by.model_dump() if version.created_by is not None else None
+
+    def maximum(self) -> int | None:
+        return self.attached.service.capabilities.max_memories
+
+    # Storing
+
+    async def sync_below(self, directory: Directory) -> None:
+        """Store everything that waits at or below `directory`. Raises the first refusal after trying all."""
+        failure: MemfsError | None = None
+        try:
+            await self.parking.finish_below(directory.path)
+        except MemfsError as error:
+            failure = error
+        for file in self.attached.tree.files_below(directory):
+            if file.draft is None or file.kind is not Kind.MEMORY:
+                continue
+            try:
+                await self.committer.commit(file)
+            except MemfsError as error:
+                failure = failure or error
+        await self.attached.service.sync()
+        if failure is not None:
+            raise failure
+
+    async def drain(self) -> None:
+        """Store everything, also what settles, before the mount ends. Raises `DrainIncomplete` that names what is kept."""
+        left: list[str] = []
+        attached = self.attached
+        try:
+            await self.parking.finish_below("")
+        except MemfsError as error:
+            left.append(error.message)
+        for file in list(attached.tree.files_below(attached.tree.root)):
+            if file.draft is None:
+                continue
+            try:
+                if file.kind is Kind.SETTLING:
+                    await self.files.settle(file)
+                elif file.kind is Kind.MEMORY:
+                    await self._drain_file(file)
+            except MemfsError as error:
+                attached.report("drain", file.path, error)
+                if file.kind is Kind.MEMORY:
+                    refused = error.message if file.draft is not None and file.draft.refusal is not None else None
+                    attached.journal_draft(file, refused=refused)
+                    left.append(f"{attached.name}{file.path}: {error.message}")
+        if left:
+            raise DrainIncomplete(
+                f"{len(left)} change(s) could not be stored; they are kept in {attached.journal.directory} "
+                f"and the next mount of the store tries again: {'; '.join(left[:10])}"
+            )
+
+    def keep_pending(self) -> None:
+        """Journal every draft that is not stored, because the mount ends now."""
+        for file in self.attached.tree.files_below(self.root):
+            if file.draft is not None and file.draft.dirty:
+                self.attached.journal_draft(file)
+
+    async def _drain_file(self, file: File) -> None:
+        pause = 0.2
+        while True:
+            try:
+                await self.committer.commit(file)
+            except Unavailable:
+                await trio.sleep(pause)
+                pause = min(pause * 2, 5.0)
+                continue
+            return
+
+
+@asynccontextmanager
+async def open_replica(
+    service: MemoryStore,
+    store: Store,
+    *,
+    name: str,
+    session_id: SessionId,
+    state_directory: Path,
+    mountpoint: Path,
+    bound: float,
+    read_only: bool,
+    umask: int,
+    scratch_patterns: tuple[str, ...],
+    notices: Notices,
+    blobs: BlobCache,
+    timeout: float,
+) -> AsyncIterator[Replica]:
+    """A replica of `store`, its local state locked; a remount waits up to `timeout` seconds for the drain of the last one."""
+    journal = await _open_journal(state_path(state_directory, store, mountpoint), timeout)
+    try:
+        tree = Tree(None, store.id)
+        attached = Attached(
+            service=service,
+            store=store,
+            name=name,
+            session_id=session_id,
+            tree=tree,
+            journal=journal,
+            blobs=blobs,
+            rules=ScratchRules(scratch_patterns),
+            timers=Timers(),
+            notices=notices,
+            umask=umask,
+            read_only=read_only or store.archived_at is not None,
+        )
+        replica = Replica(attached, bound)
+        await replica.start()
+        yield replica
+    finally:
+        journal.close()
+
+
+def state_path(state_directory: Path, store: Store, mountpoint: Path) -> Path:
+    """Where the state of a store under a mount point is."""
+    digest = hashlib.sha256(str(mountpoint).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    return state_directory / store.id / digest
+
+
+async def _open_journal(path: Path, timeout: float) -> Journal:
+    deadline = trio.current_time() + timeout
+    while True:
+        try:
+            return Journal(path)
+        except JournalBusy:
+            if trio.current_time() > deadline:
+                raise
+            await trio.sleep(0.05)
