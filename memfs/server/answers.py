@@ -1,6 +1,7 @@
 """Errors as the wire shows them (contract sections 1.2 and 1.3)."""
 
 import json
+import logging
 from typing import Any
 
 from starlette.responses import Response
@@ -36,6 +37,9 @@ _STATUSES: tuple[tuple[type[MemfsError], int, str], ...] = (
 )
 
 
+log = logging.getLogger("memfs.server")
+
+
 def json_response(body: bytes, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     return Response(body, status, headers, media_type="application/json")
 
@@ -57,8 +61,13 @@ def envelope(status: int, kind: str, message: str, request_id: str, **fields: st
 def error_response(error: MemfsError, request_id: str) -> Response:
     for kind, status, name in _STATUSES:
         if isinstance(error, kind):
+            if status == 503:
+                # What is wrong with our database is for the administrator.
+                log.error("%s: %s", request_id, error.message)
+                return envelope(status, name, "the store cannot answer now: try again", request_id)
             fields = {}
             if isinstance(error, PathConflict):
                 fields = {"conflicting_path": error.path, "conflicting_memory_id": error.memory_id or ""}
             return envelope(status, name, error.message, request_id, **fields)
+    log.error("%s: %s: %s", request_id, type(error).__name__, error.message)
     return envelope(500, "api_error", "internal error", request_id)

@@ -70,13 +70,15 @@ def running_cluster(directory: Path) -> Iterator[Cluster]:
         account = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
     data, log = directory / "data", directory / "log"
     options = ["--encoding=UTF8", "--locale=C.UTF-8", "--locale-provider=icu", "--icu-locale=en-US", "--no-sync"]
-    subprocess.run(
+    made = subprocess.run(
         [programs / "initdb", "-D", data, "-U", "memfs", "--auth=trust", *options],
-        check=True,
+        check=False,
         capture_output=True,
+        text=True,
         cwd="/",
         **account,
     )
+    assert made.returncode == 0, made.stderr
     port = _free_port()
     settings = {
         "listen_addresses": "127.0.0.1",
@@ -127,5 +129,17 @@ def _wait_until_ready(cluster: Cluster, server: subprocess.Popen[bytes], log: Pa
 @pytest.fixture(scope="session")
 def postgres_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """One cluster for the whole run; take a `new_database` each."""
-    with running_cluster(tmp_path_factory.mktemp("postgres") / "cluster") as cluster:
+    directory = tmp_path_factory.mktemp("postgres")
+    directory.chmod(0o711)
+    with running_cluster(directory / "cluster") as cluster:
+        _running.append(cluster)
         yield cluster
+        _running.remove(cluster)
+
+
+_running: list[Cluster] = []
+
+
+def running() -> Cluster:
+    """The run's cluster, once a test has asked for the fixture `postgres_cluster`."""
+    return _running[-1]
