@@ -1,6 +1,7 @@
 """Reads whole listings through their pages."""
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, TypeVar
 
 from memfs.model.objects import MemoryVersion, Page, Store
@@ -23,11 +24,8 @@ async def pages(list_page: Callable[..., Awaitable[Page[Item]]], **parameters: A
 
 async def listed(service: MemoryStore, store: Store, **parameters: Any) -> list[Listed]:
     """All entries of a listing of memories."""
-
-    async def list_page(**more: Any) -> Page[Listed]:
-        return await service.list_memories(store.id, **more)
-
-    return [item for page in await pages(list_page, **parameters) for item in page]
+    found = await pages(partial(service.list_memories, store.id), **parameters)
+    return [item for page in found for item in page]
 
 
 async def paths(service: MemoryStore, store: Store, **parameters: Any) -> list[str]:
@@ -36,8 +34,5 @@ async def paths(service: MemoryStore, store: Store, **parameters: Any) -> list[s
 
 async def versions(service: MemoryStore, store: Store, **parameters: Any) -> list[MemoryVersion]:
     """All versions, newest first."""
-
-    async def list_page(**more: Any) -> Page[MemoryVersion]:
-        return await service.list_versions(store.id, **more)
-
-    return [item for page in await pages(list_page, **parameters) for item in page]
+    found = await pages(partial(service.list_versions, store.id), **parameters)
+    return [item for page in found for item in page]

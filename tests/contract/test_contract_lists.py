@@ -1,12 +1,16 @@
 """Contract section 13, vectors 23 to 28: retrieving and listing memories."""
 
+from functools import partial
+
 import pytest
+import trio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memfs.model.errors import InvalidPath, InvalidRequest, NotFound, PathConflict
-from memfs.model.objects import Memory, MemoryPrefix, Store
+from memfs.model.objects import Memory, MemoryPrefix, Store, View
 from memfs.stores.base import MAX_FULL_LIMIT, Listed, MemoryStore
+from tests.contract.backends import SQL_BACKENDS
 from tests.contract.reading import listed, pages, paths
 
 
@@ -177,9 +181,21 @@ def _expected(stored: list[str], prefix: str, depth: int) -> list[tuple[type[Lis
     return sorted(entries, key=lambda entry: entry[1].encode())
 
 
+@pytest.mark.parametrize("backend", list(SQL_BACKENDS))
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(wanted=st.lists(_paths, max_size=25), limit=st.integers(min_value=1, max_value=8), full=st.booleans())
-async def test_24_25_listings_are_what_the_paths_say(service: MemoryStore, wanted: list[str], limit: int, full: bool) -> None:
+def test_24_25_listings_are_what_the_paths_say(
+    backend: str, tmp_path_factory: pytest.TempPathFactory, wanted: list[str], limit: int, full: bool
+) -> None:
+    # Not the fixtures: those of an asynchronous test are gone after its first example.
+    async def main() -> None:
+        async with SQL_BACKENDS[backend](tmp_path_factory.mktemp("generated"), 10_000) as factory:
+            await _check_listings((await factory.key()).service, wanted, limit, "full" if full else "basic")
+
+    trio.run(main)
+
+
+async def _check_listings(service: MemoryStore, wanted: list[str], limit: int, view: View) -> None:
     store = await service.create_store("Generated")
     stored: list[str] = []
     for path in wanted:
@@ -194,20 +210,10 @@ async def test_24_25_listings_are_what_the_paths_say(service: MemoryStore, wante
     prefixes = {"/", "/a/", "/none/"} | {path[: path.rindex("/") + 1] for path in stored}
     for prefix in sorted(prefixes):
         for depth in (0, 1):
-
-            async def list_page(prefix: str = prefix, depth: int = depth, page: str | None = None):  # type: ignore[no-untyped-def]
-                return await service.list_memories(
-                    store.id,
-                    path_prefix=prefix,
-                    depth=depth,
-                    limit=limit,
-                    page=page,
-                    view="full" if full else "basic",
-                )
-
-            found: list[list[Listed]] = await pages(list_page)
+            list_page = partial(service.list_memories, store.id, path_prefix=prefix, depth=depth, view=view)
+            found: list[list[Listed]] = await pages(list_page, limit=limit)
             assert [(type(item), item.path) for page in found for item in page] == _expected(stored, prefix, depth)
             assert [len(page) for page in found[:-1]] == [limit] * (len(found) - 1)
             for page in found:
                 for item in page:
-                    assert isinstance(item, MemoryPrefix) or item.content == (item.path if full else None)
+                    assert isinstance(item, MemoryPrefix) or item.content == (item.path if view == "full" else None)

@@ -1,6 +1,7 @@
 """Contract section 13, vectors 40 to 43, and 47 as far as it is about attribution: memory versions."""
 
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
@@ -50,7 +51,7 @@ async def test_40_versions_have_pages(service: MemoryStore, store: Store) -> Non
         return await service.list_versions(store.id, view="full", **parameters)  # type: ignore[arg-type]
 
     for limit in (1, 7, 24, 25, 26, 100):
-        found = await pages(list_full, limit=limit)
+        found = await pages(partial(service.list_versions, store.id), view="full", limit=limit)
         assert [version.content for page in found for version in page] == newest_first
         assert all(len(page) == min(limit, 20) for page in found[:-1])
     assert len((await service.list_versions(store.id, limit=100)).data) == 25
