@@ -5,15 +5,15 @@ Three questions cost differently:
 * *What happened to this memory?* One listing of its versions, kept for the freshness bound.
 * *Which memories had this path?* Nobody can be asked; it takes the versions of the whole store. They are read once, newest
   first, as far as a question needs them, and followed from then on by what is new, one request per bound. Reading goes on
-  where it stopped, so a time-out costs no progress. Where calls are local all is read at the first question; elsewhere a
-  question about a path that has a memory now makes do with the newest page and the newest deletions, and only one about a
-  path that has none reads on.
+  where it stopped, so a time-out costs no progress. A question about a path that has a memory now makes do with the newest
+  page (where calls are local: the newest 10,000 versions) and the newest deletions; one about a path that has none reads on
+  until it finds something.
 * *What was the content?* One request per version, or none when a cache has it. A version's content never changes, but it can
   be redacted or pruned, so it is served unasked only within the freshness bound of the last answer that told it exists.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -21,25 +21,29 @@ from datetime import datetime, timedelta
 import trio
 
 from memfs.model.content import encode
-from memfs.model.errors import BadAnswer, InvalidRequest, NotFound, NotSupported, Redacted, Unavailable
+from memfs.model.errors import BadAnswer, InvalidRequest, MemfsError, NotFound, NotSupported, Redacted, Unavailable
 from memfs.model.ids import MemoryId, StoreId, VersionId
 from memfs.model.objects import MemoryVersion, Operation, Page
 from memfs.replica.blobs import BlobCache
-from memfs.replica.tree import Head
 from memfs.stores.base import MemoryStore
 from memfs.views.snapshot import SnapshotFolder, snapshot
 from memfs.views.timeline import Change, Timeline, change_of, datetime_of, microseconds
 
-MAX_CHANGES = 1_000_000
-"""How many versions of one store are read into memory, at about 400 bytes each; the history of a store with more is not read
+MAX_CHANGES = 500_000
+"""How many versions of one store are read into memory, at about 650 bytes each; the history of a store with more is not read
 to its end."""
-_PAGE = 1_000
-"""The largest page to ask for: a local store would give ten times as much, and block the mount meanwhile."""
+_PAGE = 250
+"""The largest page to ask for: a local store would give more, but nothing else runs for the 60 us that it takes per version."""
+_LOCAL_ENOUGH = 10_000
+"""How many versions a local store is asked for by a question that could do with less: half a second, once."""
 _MAX_LINEAGE_CHANGES = 100_000
 _MAX_VERIFIED = 4_096
 _MAX_SNAPSHOTS = 4
 _KNOWN_DELETION_PAGES = 5
 """How many pages of deletions a look at a path that has a memory may cost, once."""
+_MANY_LINEAGES = 16
+"""From how many memories on it is worth a try to read the whole history instead of a listing for each."""
+_PARALLEL = 8
 _OVERLAP = timedelta(seconds=10)
 """By how much the clocks of one service may differ: a version may get an older time than one that was seen before."""
 _WHOLE_LISTING_SECONDS = 60.0
@@ -60,6 +64,8 @@ class _Lineage:
     changes: tuple[Change, ...]
     """Newest first."""
     ids: frozenset[VersionId]
+    listed: frozenset[VersionId]
+    """Those that the last listing told about; it may have stopped at an older one that was known."""
     stamp: _Stamp
     whole_at: float
     """When it was last read to its end."""
@@ -132,12 +138,14 @@ class History:
                 page = answer.next_page
                 if page is None or (known is not None and answer.data and answer.data[-1].id in known.ids):
                     break
+        listed = frozenset(changes)
         if page is not None and known is not None:
             for change in known.changes:
                 changes.setdefault(change.id, change)
         lineage = _Lineage(
             changes=tuple(sorted(changes.values(), key=lambda change: change.order, reverse=True)),
             ids=frozenset(changes),
+            listed=listed,
             stamp=stamp,
             whole_at=now if page is None or known is None else known.whole_at,
         )
@@ -159,53 +167,64 @@ class History:
             _, dropped = self._lineages.popitem(last=False)
             self._lineage_changes -= len(dropped.changes)
 
-    async def whole_lineages(self, memory_ids: set[MemoryId]) -> list[Change]:
-        """The versions of many memories out of the whole history, which is cheaper than a listing for each."""
-        await self._follow()
-        await self._read_on()
-        return [change for memory_id in memory_ids for change in self._timeline.lineage(memory_id)]
+    async def lineages(self, memory_ids: Iterable[MemoryId]) -> list[Sequence[Change]]:
+        """The versions of each memory, as `lineage` gives them; of very many, as the history was read once and followed."""
+        waiting = sorted(memory_ids)
+        if len(waiting) > _MANY_LINEAGES:
+            await self._follow()
+            await self._read_on(len(self._timeline) + len(waiting) * self.limit)
+            if self._timeline.complete:
+                return [self._timeline.lineage(memory_id) for memory_id in waiting]
+        found: list[Sequence[Change]] = []
+        errors: list[MemfsError] = []
+
+        async def ask() -> None:
+            while waiting and not errors:
+                try:
+                    found.append(await self.lineage(waiting.pop()))
+                except MemfsError as error:
+                    errors.append(error)
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(min(_PARALLEL, len(waiting))):
+                nursery.start_soon(ask)
+        if errors:
+            raise errors[0]
+        return found
 
     # Which memories had a path
 
-    async def memories_at(self, path: str, head: Head | None) -> set[MemoryId]:
-        """The memories that had `path` at some time; `head` is the one that has it now.
+    async def memories_at(self, path: str, *, has_memory: bool) -> set[MemoryId]:
+        """The memories that had `path` at some time, as far as is known after the deletions were read.
 
-        Where calls are not local and `path` has a memory now, one that was renamed away from it long ago may be missing, unless
-        another question has read the whole history.
+        In a long history one that was renamed away from it long ago may be missing, unless another question has read the whole.
+        `has_memory`: the path has a memory now, and so is worth a few requests only.
         """
-        await self._follow()
-        if not self._timeline.complete:
-            if self.service.capabilities.local:
-                await self._read_on()
-            else:
-                await self._read_deletions(None if head is None else _KNOWN_DELETION_PAGES)
-                if head is None and not self._timeline.memories_at(path):
-                    await self._read_on()
-        memories = set(self._timeline.memories_at(path))
-        if head is not None:
-            memories.add(head.memory_id)
-        return memories
+        await self._read_enough(_KNOWN_DELETION_PAGES if has_memory else None)
+        return set(self._timeline.memories_at(path))
 
-    async def names_below(self, prefix: str) -> set[str]:
-        """The segments that stood directly below `prefix` at some time.
+    async def names_below(self, prefix: str, *, has_memory: bool) -> set[str]:
+        """The segments that stood directly below `prefix` at some time, as far as `memories_at` would know.
 
-        Where calls are not local, those that were only renamed away long ago may be missing, unless another question has read
-        the whole history.
+        `has_memory`: the path of the prefix has a memory now.
         """
-        await self._follow()
-        if not self._timeline.complete:
-            if self.service.capabilities.local:
-                await self._read_on()
-            else:
-                await self._read_deletions(None)
+        await self._read_enough(_KNOWN_DELETION_PAGES if has_memory else None)
         return set(self._timeline.names_below(prefix))
 
     async def existed(self, path: str) -> bool:
-        """Whether a memory ever had `path`, or a path below it."""
-        names = await self.names_below(f"{path}/")
-        if not names and not self._timeline.memories_at(path) and not self._timeline.complete:
+        """Whether a memory ever had `path`, or a path below it; reads the history as far as it takes to be sure."""
+        await self._read_enough(None)
+        if not self._timeline.knows(path):
             await self._read_on()
-        return bool(self._timeline.memories_at(path) or self._timeline.names_below(f"{path}/"))
+        return self._timeline.knows(path)
+
+    async def _read_enough(self, deletion_pages: int | None) -> None:
+        """Read what most questions need; None for all deletions."""
+        await self._follow()
+        if self.service.capabilities.local:
+            await self._read_on(_LOCAL_ENOUGH)
+        if not self._timeline.complete:
+            await self._read_deletions(deletion_pages)
 
     async def _follow(self) -> None:
         """Take in what is new, when the bound has passed."""
@@ -242,14 +261,16 @@ class History:
             if page is None or (since is not None and answer.data and answer.data[-1].created_at < since):
                 return newest
 
-    async def _read_on(self) -> None:
-        """Read the history to its end, from where the last reading stopped."""
-        if self._timeline.complete:
+    async def _read_on(self, versions: int = MAX_CHANGES) -> None:
+        """Read the history to its end, or until so many `versions` are known, from where the last reading stopped."""
+        if self._timeline.complete or (versions < MAX_CHANGES and len(self._timeline) >= versions):
             return
         with in_time(self.timeout, "the history"):
             async with self._reading:
                 while not self._timeline.complete:
-                    if len(self._timeline) > MAX_CHANGES:
+                    if len(self._timeline) >= versions:
+                        if versions < MAX_CHANGES:
+                            return
                         raise NotSupported(f"the store has more than {MAX_CHANGES:,} versions, too many to search")
                     answer = await self._resume(self._older_page)
                     self._add(answer.data)
@@ -340,7 +361,7 @@ class History:
     async def _is_known(self, change: Change) -> bool:
         """Whether an answer within the bound told that the version is as it was."""
         lineage = self._lineages.get(change.memory_id)
-        if lineage is not None and change.id in lineage.ids and await self._is_fresh(lineage.stamp):
+        if lineage is not None and change.id in lineage.listed and await self._is_fresh(lineage.stamp):
             return True
         stamp = self._verified.get(change.id)
         return stamp is not None and await self._is_fresh(stamp)

@@ -173,6 +173,10 @@ class Timeline:
         """The memories that had this path at some time."""
         return self._memories.get(path, set())
 
+    def knows(self, path: str) -> bool:
+        """Whether a memory had `path` or a path below it."""
+        return bool(self._memories.get(path) or self._names.get(f"{path}/"))
+
     def names_below(self, prefix: str) -> set[str]:
         """The segments that stood directly below `prefix` at some time."""
         return self._names.get(prefix, set())

@@ -22,9 +22,6 @@ from memfs.views.snapshot import SnapshotFile, SnapshotFolder
 from memfs.views.timeline import Change
 from memfs.views.tree import BytesContent, Content, ViewDirectory, ViewFile
 
-_MANY_LINEAGES = 16
-"""From how many former memories of one path on the whole history is asked instead of each of them."""
-
 
 class LivePaths(Protocol):
     """The paths that a store has now, as the mount sees them."""
@@ -130,26 +127,28 @@ class PathDirectory(ViewDirectory):
             return True
         return await self._history.existed(path)
 
+    async def _head(self) -> Head | None:
+        return await self._live.head(self._path) if self._path else None
+
     async def _segments(self) -> set[str]:
         prefix = f"{self._path}/"
-        return {*await self._live.children(prefix), *await self._history.names_below(prefix)}
+        former = await self._history.names_below(prefix, has_memory=await self._head() is not None)
+        return {*await self._live.children(prefix), *former}
 
     async def _versions(self) -> dict[str, VersionFile]:
         """The versions of every memory that ever had this path, by name."""
         if not self._path:
             return {}
-        head = await self._live.head(self._path)
-        memories = await self._history.memories_at(self._path, head)
+        head = await self._head()
+        memories = await self._history.memories_at(self._path, has_memory=head is not None)
         changes: list[Change] = []
-        if len(memories) > _MANY_LINEAGES:
-            changes += await self._history.whole_lineages(memories)
-        else:
-            for memory_id in sorted(memories):
-                current = head.version_id if head is not None and head.memory_id == memory_id else None
-                lineage = await self._history.lineage(memory_id, current)
-                # What had this path may have been pruned, or redacted and with it the knowledge that it had.
-                if current is not None or any(change.path == self._path for change in lineage):
-                    changes += lineage
+        if head is not None:
+            memories.discard(head.memory_id)
+            changes += await self._history.lineage(head.memory_id, head.version_id)
+        for lineage in await self._history.lineages(memories):
+            # What had this path may have been pruned, or redacted and with it the knowledge that it had.
+            if any(change.path == self._path for change in lineage):
+                changes += lineage
         directory = self._path.rpartition("/")[2]
         return {
             version_name(change.created_at, change.operation, change.id, directory): VersionFile(

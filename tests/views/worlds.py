@@ -34,7 +34,7 @@ class CountedStore(SqlMemoryStore):
         assert capabilities.local == self._local
         return capabilities if self._local else replace(capabilities, change_token=False)
 
-    async def list_versions(self, store_id: StoreId, **arguments: Any) -> Page[MemoryVersion]:  # type: ignore[override]
+    async def list_versions(self, store_id: StoreId, **arguments: Any) -> Page[MemoryVersion]:
         self.requests["list_versions"] += 1
         self.memory_ids.append(arguments.get("memory_id"))
         return await super().list_versions(store_id, **arguments)
