@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, TypeVar
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 
 from memfs.model import content as contents
 from memfs.model import paths
@@ -32,8 +32,17 @@ from memfs.stores.managed.failures import error_of
 
 T = TypeVar("T")
 
-_STORES = TypeAdapter(Page[Store])
-_STORE = TypeAdapter(Store)
+
+def _typed(value: Any) -> Any:
+    # A service whose stores have no type speaks another contract, perhaps one whose create overwrites: it is refused at the
+    # first answer of all, before anything is written.
+    if not isinstance(value, dict) or value.get("type") != "memory_store":
+        raise ValueError("not a memory_store")
+    return value
+
+
+_STORE: TypeAdapter[Store] = TypeAdapter(Annotated[Store, BeforeValidator(_typed)])
+_STORES: TypeAdapter[Page[Store]] = TypeAdapter(Page[Annotated[Store, BeforeValidator(_typed)]])
 _LISTING = TypeAdapter(Page[Annotated[Memory | MemoryPrefix, Field(discriminator="type")]])
 _MEMORY = TypeAdapter(Memory)
 _VERSIONS = TypeAdapter(Page[MemoryVersion])
