@@ -15,6 +15,7 @@ from memfs.model.errors import NotFound, Redacted, Unavailable
 from memfs.model.ids import MemoryId, VersionId
 from memfs.model.objects import MemoryVersion, format_time
 from memfs.stores.sql import SqlDatabase
+from memfs.views import history
 from memfs.views.names import version_name
 from memfs.views.tree import ViewDirectory, ViewFile
 from tests.views.worlds import CountedStore, World, read, tree
@@ -444,6 +445,55 @@ async def test_one_path_costs_its_own_versions(remote: World) -> None:
     await remote.ls("f7.md")
     assert len(remote.service.memory_ids) == 5
     assert "retrieve_version full" not in remote.service.requests
+
+
+async def test_a_directory_costs_no_look_at_the_whole_history(remote: World) -> None:
+    for number in range(450):
+        await _create(remote, f"/docs/f{number}.md", "x")
+    for _, memory in zip(range(3), await remote.versions(), strict=False):
+        await remote.service.delete_memory(remote.store_id, memory.memory_id)
+    assert len(await remote.ls("docs")) == 450
+    assert await remote.ls("") == ["docs"]
+    assert remote.service.requests["list_versions"] == 2, "the newest page, and the deletions"
+    assert len(await remote.ls("docs/f449.md")) == 2
+    assert remote.service.requests["list_versions"] == 3
+
+
+async def test_a_name_that_was_renamed_away_long_ago_is_searched_for(remote: World) -> None:
+    memory = await _create(remote, "/old/name.md", "x")
+    await _update(remote, memory, path="/new.md")
+    for number in range(250):
+        await _create(remote, f"/f{number}.md", "x")
+    assert "old" not in await remote.ls("")
+    assert len(await remote.ls("old/name.md")) == 2
+    assert "old" in await remote.ls("")
+    assert remote.service.requests["list_versions"] == 5
+
+
+async def test_a_long_local_history_is_read_as_far_as_needed(local: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "_LOCAL_ENOUGH", 500)
+    gone = await _create(local, "/gone.md", "x")
+    memory = await _create(local, "/old.md", "x")
+    await _update(local, memory, path="/new.md")
+    await local.service.delete_memory(local.store_id, gone)
+    for number in range(1_000):
+        await _create(local, f"/d/f{number}.md", "x")
+    assert len(await local.ls("d/f0.md")) == 1
+    assert local.service.requests["list_versions"] == 4, "two pages, the deletions, and the memory's own"
+    assert await local.ls("") == ["d", "gone.md", "new.md"]
+    assert local.service.requests["list_versions"] == 4
+    assert len(await local.ls("gone.md")) == 2
+    assert len(await local.ls("old.md")) == 2
+    assert await local.ls("") == ["d", "gone.md", "new.md", "old.md"]
+
+
+async def test_those_who_ask_at_once_share_the_reading(remote: World) -> None:
+    for number in range(250):
+        await _create(remote, f"/f{number}.md", "x")
+    async with trio.open_nursery() as nursery:
+        for _ in range(5):
+            nursery.start_soon(remote.ls, "@0s")
+    assert remote.service.requests["list_versions"] == 3
 
 
 async def test_the_history_is_read_once_and_then_followed(remote: World) -> None:
