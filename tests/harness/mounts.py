@@ -146,7 +146,8 @@ class Mount:
         os.set_blocking(stdout.fileno(), False)
         printed = ""
         while time.monotonic() < deadline:
-            printed += stdout.read() or ""
+            with contextlib.suppress(BlockingIOError):
+                printed += os.read(stdout.fileno(), 4096).decode()
             if printed == f"{self.path}\n" and mounted(self.path):
                 return
             if self._process.poll() is not None:
@@ -175,6 +176,13 @@ class Mount:
         left = mounted(self.path)
         self.abort()
         assert not left, f"the daemon ended and left its mount:\n{self.log()}"
+        return status
+
+    def ended(self, *, within: float) -> int:
+        """Wait until the daemon ends by itself, at most so many seconds, and return its exit status."""
+        assert self._process is not None
+        status = self._process.wait(within)
+        self._forget()
         return status
 
     def kill9(self) -> None:

@@ -68,7 +68,7 @@ def test_numbers_survive_atomic_saves(place: Place) -> None:
         "printf two > a.tmp && mv a.tmp a",
         "perl -pi -e s/two/three/ a",
         "t=$(mktemp -p .) && echo four > $t && mv $t a",
-        "echo five > $TMPDIR/a && rsync $TMPDIR/a a",
+        "echo five > $TMPDIR/a && rsync -I $TMPDIR/a a",
         "vim -Nu NONE -i NONE -es -c 's/five/six/' -c wq a",
     ):
         place.sh(command)

@@ -136,7 +136,11 @@ def test_characters_may_be_cut_between_writes(place: Place) -> None:
     assert place.memories() == {"text.md": text}
 
 
-@pytest.mark.parametrize("data", [b"caf\xc3", b"\xa9 tail", b"\xf0\x9f\x99"], ids=["open end", "open start", "three of four"])
+@pytest.mark.parametrize(
+    "data",
+    [b"caf\xc3", b"\xa9 tail", b"\xf0\x9f\x99", b"\x89PNG\r\n\x1a\n\0\0"],
+    ids=["open end", "open start", "three of four", "png"],
+)
 def test_an_unfinished_character_is_refused_at_the_flush(place: Place, data: bytes) -> None:
     descriptor = os.open(place / "text.md", os.O_CREAT | os.O_RDWR)
     os.write(descriptor, data)
@@ -154,7 +158,7 @@ def test_shells_and_tools_report_a_refusal(place: Place) -> None:
     for command in (
         "printf 'a\\377b' > x.md",
         "head -c 200000 /dev/zero | tr '\\0' a > x.md",
-        "python3 -c \"open('x.md', 'wb').write(b'\\xff')\"",
+        "python3 -c \"with open('x.md', 'wb') as f: f.write(b'\\xff')\"",
         "head -c 1000 /bin/true | tee x.md >/dev/null",
         'awk \'BEGIN { printf "%c%c", 255, 254 > "x.md" }\' LC_ALL=C; cp /bin/true x.md',
         "dd if=/bin/true of=x.md status=none",
@@ -200,6 +204,7 @@ def test_mapped_bytes_that_are_no_text_are_refused_at_msync_or_close(place: Plac
 
 # Names
 
+LONG = "256 bytes"
 ILLEGAL = {
     "control": (b"a\x01b", errno.EINVAL),
     "newline": (b"a\nb", errno.EINVAL),
@@ -210,8 +215,8 @@ ILLEGAL = {
     "paragraph separator": ("a\u2029b".encode(), errno.EINVAL),
     "not UTF-8": (b"bad\xff", errno.EILSEQ),
     "surrogate": (b"bad\xed\xa0\x80", errno.EILSEQ),
-    "256 bytes": (b"l" * 256, errno.ENAMETOOLONG),
-    "256 bytes of characters": ("ä".encode() * 128, errno.ENAMETOOLONG),
+    LONG: (b"l" * 256, errno.ENAMETOOLONG),
+    LONG + " of characters": ("ä".encode() * 128, errno.ENAMETOOLONG),
 }
 
 
@@ -228,7 +233,8 @@ def test_an_illegal_name_is_refused(place: Place, kind: str) -> None:
         with refuses(number):
             call(path)
     for look in (os.stat, os.unlink, os.rmdir, lambda path: os.open(path, os.O_RDONLY), os.listdir):
-        with refuses(errno.ENOENT):
+        # A name that is too long is no name anywhere; the others are names that this store has not.
+        with refuses(errno.ENAMETOOLONG if kind.startswith(LONG) else errno.ENOENT):
             look(path)
     assert os.listdir(place.path) == ["note.md"]
     assert place.memories() == {"note.md": "kept\n"}
@@ -390,7 +396,6 @@ def test_a_read_only_store_refuses(read_only: Mount, call: str) -> None:
     assert policy.memories() == {"/a.md": "a\n", "/d/b.md": "b\n"}
     assert len(policy.history()) == 2
     assert sorted(os.listdir(folder)) == ["a.md", "d"]
-    assert not os.access(folder / "a.md", os.W_OK)
 
 
 def test_a_read_only_store_refuses_what_comes_from_another(read_only: Mount) -> None:

@@ -71,7 +71,7 @@ SAVES = [
     Save("group of built-ins", "{ echo one; echo two; } > note.md", "one\ntwo\n"),
     Save("group of children", "{ date -d @0 +%Y; date -d @0 +%m; } > note.md", "1970\n01\n", most=2),
     Save("subshell of children", "( date -d @0 +%Y; date -d @0 +%m; ) > note.md", "1970\n01\n", most=2),
-    Save("exec 3>", "exec 3> note.md; echo one >&3; echo two >&3; exec 3>&-", "one\ntwo\n"),
+    Save("exec 3>", "exec 3> note.md; echo one >&3; echo two >&3; exec 3>&-", "one\ntwo\n", most=2),
     Save("cp", "cp $OUT/hello.md note.md", HELLO),
     Save("cp -p", "cp -p $OUT/hello.md note.md", HELLO),
     Save("cp --remove-destination", "cp --remove-destination $OUT/hello.md note.md", HELLO),
@@ -228,7 +228,6 @@ NEW: dict[str, tuple[str, dict[str, str]]] = {
         " os.write(f, b'hello\\n')\"",
         {"new.md": HELLO},
     ),
-    "write-file-atomic": ("node -e \"require('write-file-atomic').sync('new.md', 'hello\\n')\"", {"new.md": HELLO}),
     "tar": ("mv $OUT/hello.md $OUT/new.md; tar c -C $OUT new.md | tar x", {"new.md": HELLO}),
     "temporary that stays": ("t=$(mktemp -p . keep.XXXXXXXX); echo hello > $t; mv $t keep", {"keep": HELLO}),
 }
