@@ -97,7 +97,7 @@ class SqlDatabase(ABC):
 
     @abstractmethod
     async def purge(self) -> None:
-        """Remove what a redaction left in logs, as far as that is possible while others read."""
+        """Remove what a redaction or deletion left in logs, as far as that is possible while others read."""
 
     async def aclose(self) -> None:
         """End all connections. Nothing may be called afterwards."""

@@ -76,7 +76,9 @@ class SqlMemoryStore:
 
     async def delete_store(self, store_id: StoreId) -> DeletedStore:
         _check_id(store_id)
-        return await self._database.write(partial(store_rows.remove, store_id=store_id), lengthy=True)
+        deleted = await self._database.write(partial(store_rows.remove, store_id=store_id), lengthy=True)
+        await self._database.purge()
+        return deleted
 
     async def archive_store(self, store_id: StoreId) -> Store:
         _check_id(store_id)

@@ -3,6 +3,7 @@
 import os
 import sqlite3
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 from sqlalchemy import URL, Engine, create_engine, event
@@ -30,13 +31,13 @@ def prepare_file(path: Path) -> None:
             path.parent.parent.mkdir(parents=True, exist_ok=True)
             path.parent.mkdir(mode=0o700, exist_ok=True)
         # mknod and not open: closing any descriptor of the file would drop this process's locks on it.
-        os.mknod(path, 0o600 | stat.S_IFREG)
-        _fsync(path.parent)
-    except FileExistsError:
-        if not path.is_file():
-            raise InvalidRequest(f"{path} is not a file: give the path of a database file") from None
+        with suppress(FileExistsError):
+            os.mknod(path, 0o600 | stat.S_IFREG)
+            _fsync(path.parent)
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise InvalidRequest(f"{path} is not a file: give the path of a database file")
         if not os.access(path, os.R_OK | os.W_OK):
-            raise PermissionDenied(f"{path} may not be read and written by this user") from None
+            raise PermissionDenied(f"{path} may not be read and written by this user")
     except OSError as error:
         raise _refused(path, error) from None
 
