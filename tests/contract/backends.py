@@ -12,8 +12,13 @@ from typing import Protocol
 
 from memfs.model.ids import StoreId, new_api_key_id, new_session_id
 from memfs.model.objects import Actor, ApiActor, SessionActor
+from memfs.model.sessions import MemoryStoreResource
 from memfs.stores.base import MemoryStore
+from memfs.stores.credentials import Credentials
+from memfs.stores.managed import open_managed
 from memfs.stores.sql import SqlDatabase
+from tests.harness.postgres import running
+from tests.harness.serving import ServerThread, serving_in_thread
 
 
 @dataclass(frozen=True)
@@ -67,10 +72,49 @@ async def sqlite(directory: Path, max_memories: int, *, threads: bool) -> AsyncI
         yield SqlServices(f"sqlite:///{directory / 'memories.db'}", threads, max_memories, closing)
 
 
+class HttpServices:
+    """Every participant has a credential of its own and its own connections to one server."""
+
+    def __init__(self, server: ServerThread, closing: AsyncExitStack) -> None:
+        self._server = server
+        self._closing = closing
+
+    async def key(self) -> Participant:
+        key, minted = self._server.keyring.create_key("contract")
+        return await self._open(ApiActor(api_key_id=key.id), "MEMFS_API_KEY", minted.secret)
+
+    async def session(self, *stores: StoreId) -> Participant:
+        attached = [MemoryStoreResource(memory_store_id=store) for store in stores]
+        session = self._server.keyring.create_session(attached)
+        minted = self._server.keyring.create_token(session.id)
+        return await self._open(SessionActor(session_id=session.id), "MEMFS_AUTH_TOKEN", minted.secret)
+
+    async def _open(self, actor: Actor, variable: str, secret: str) -> Participant:
+        service = await open_managed(self._server.url, credentials=Credentials(environment={variable: secret}))
+        self._closing.push_async_callback(service.aclose)
+        # The first answer tells what the service can do.
+        await service.list_stores(limit=1)
+        return Participant(service, actor)
+
+
+@asynccontextmanager
+async def postgresql(directory: Path, max_memories: int) -> AsyncIterator[ServiceFactory]:
+    async with AsyncExitStack() as closing:
+        yield SqlServices(running().new_database(), True, max_memories, closing)
+
+
+@asynccontextmanager
+async def http(directory: Path, max_memories: int) -> AsyncIterator[ServiceFactory]:
+    with serving_in_thread(f"sqlite:///{directory / 'served.db'}", max_memories=max_memories) as server:
+        async with AsyncExitStack() as closing:
+            yield HttpServices(server, closing)
+
+
 SQL_BACKENDS: dict[str, Backend] = {
     "sqlite": partial(sqlite, threads=False),
     "sqlite-threads": partial(sqlite, threads=True),
+    "postgresql": postgresql,
 }
 """Those of `memfs.stores.sql`, which promise more than the contract."""
 
-BACKENDS: dict[str, Backend] = {**SQL_BACKENDS}
+BACKENDS: dict[str, Backend] = {**SQL_BACKENDS, "http": http}

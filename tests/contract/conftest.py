@@ -8,6 +8,9 @@ import pytest
 from memfs.model.objects import Store
 from memfs.stores.base import MemoryStore
 from tests.contract.backends import BACKENDS, Participant, ServiceFactory
+from tests.harness.postgres import postgres_cluster
+
+__all__ = ["postgres_cluster"]
 
 MAX_MEMORIES = 10_000
 
@@ -18,6 +21,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(params=list(BACKENDS))
 async def service_factory(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[ServiceFactory]:
+    if "postgresql" in request.param:
+        request.getfixturevalue("postgres_cluster")
     marker = request.node.get_closest_marker("max_memories")
     async with BACKENDS[request.param](tmp_path, marker.args[0] if marker else MAX_MEMORIES) as factory:
         yield factory

@@ -110,8 +110,10 @@ class Connection:
         `repeatable` false: applying the call twice would do harm, so it is not repeated once it may have been applied.
         Raises `Unavailable`, `RateLimited` or `BadAnswer` when there is no answer within the time-out.
         """
-        if not all(segments) or not {".", ".."}.isdisjoint(segments):
-            raise NotFound("no such id")  # it would address another endpoint
+        if not {"", ".", ".."}.isdisjoint(segments) or not all(encodable(segment) for segment in segments):
+            raise NotFound("no such id")  # it would address another endpoint, or none that a URL can name
+        if not all(encodable(value) for value in (query or {}).values() if value is not None):
+            raise InvalidRequest("a parameter must not contain lone surrogates")
         request = {
             "method": method,
             "url": self.url + "/v1/" + "/".join(quote(segment, safe="") for segment in segments),
@@ -201,10 +203,19 @@ def _checked(url: str) -> str:
 
 
 def _encoded(body: Mapping[str, Any]) -> bytes:
+    text = json.dumps(body, ensure_ascii=False)
+    if not encodable(text):
+        raise ContentNotText("a text must not contain lone surrogates")
+    return text.encode()
+
+
+def encodable(text: str) -> bool:
+    """Whether `text` has a UTF-8 form: it has none with lone surrogates."""
     try:
-        return json.dumps(body, ensure_ascii=False).encode()
+        text.encode()
     except UnicodeEncodeError:
-        raise ContentNotText("a text must not contain lone surrogates") from None
+        return False
+    return True
 
 
 def _reason(error: httpx.TransportError) -> str:

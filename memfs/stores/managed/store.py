@@ -27,7 +27,7 @@ from memfs.model.objects import (
 from memfs.model.sessions import Session
 from memfs.stores.base import DEFAULT_LIMIT, Capabilities, Listed, Usage
 from memfs.stores.credentials import Credentials
-from memfs.stores.managed.connection import DEFAULT_TIMEOUT, SESSIONS_BETA, Answer, Connection
+from memfs.stores.managed.connection import DEFAULT_TIMEOUT, SESSIONS_BETA, Answer, Connection, encodable
 from memfs.stores.managed.failures import error_of
 
 T = TypeVar("T")
@@ -169,6 +169,8 @@ class ManagedMemoryStore:
     ) -> Page[Listed]:
         if depth not in (None, 0, 1):
             raise InvalidRequest("depth must be 0 or 1")
+        if path_prefix and not encodable(paths.check_prefix(path_prefix)):
+            return Page(data=[])  # no path can begin like this, and no URL can say it
         query = {
             "path_prefix": paths.check_prefix(path_prefix) if path_prefix else None,
             "depth": "1" if depth else None,  # some services refuse 0; leaving it out says the same everywhere
