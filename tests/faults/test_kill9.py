@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 from tests.harness.mounts import Mount, launch, new_database
+from tests.harness.waiting import eventually
 
 RUNS = 50
 FILES = 6
@@ -132,8 +133,7 @@ def test_a_settling_file_of_a_killed_daemon_stays_here_until_it_is_touched(tmp_p
         time.sleep(2.6)
         assert store.memories() == {}
         mount.sh(f"echo more >> {name}")
-        time.sleep(2.6)
-        assert store.memories() == {f"/{name}": "text\nmore\n"}
+        eventually(lambda: store.memories(), {f"/{name}": "text\nmore\n"}, within=4)
 
 
 def test_a_parked_backup_of_a_killed_daemon_is_a_rename(tmp_path: Path) -> None:
