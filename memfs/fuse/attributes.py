@@ -11,6 +11,7 @@ from memfs.replica.tree import Directory, File, Node
 from memfs.views.tree import ViewDirectory
 
 BLOCK = 512
+DIRECTORY_SIZE = 4096
 IO_SIZE = 131_072
 """What tools should read and write at a time: one FUSE request."""
 
@@ -78,7 +79,7 @@ class Attributes:
                 mtime = atime = meta.mtime_ns
             if meta.atime_ns is not None:
                 atime = meta.atime_ns
-        entry.st_mode = mode
+        entry.st_mode = mode & ~0o222 if file.volume.attached.read_only else mode
         entry.st_nlink = 0 if file.dead else 1
         entry.st_size = size
         entry.st_blocks = (size + BLOCK - 1) // BLOCK
@@ -102,8 +103,10 @@ class Attributes:
                 mtime = atime = meta.mtime_ns
             if meta.atime_ns is not None:
                 atime = meta.atime_ns
-        entry.st_mode = mode
+        entry.st_mode = mode & ~0o222 if directory.volume.attached.read_only else mode
         entry.st_nlink = 0 if directory.dead else 2
+        entry.st_size = DIRECTORY_SIZE
+        entry.st_blocks = DIRECTORY_SIZE // BLOCK
         entry.st_mtime_ns = mtime
         entry.st_atime_ns = atime
         entry.st_ctime_ns = directory.ctime_ns or mtime

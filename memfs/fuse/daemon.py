@@ -92,6 +92,9 @@ async def _serve(options: MountOptions, open_service: Callable[[], Awaitable[Mem
         for replica in replicas:
             replica.attached.attributes_changed = operations.attributes_changed
         _mount(operations, options, replicas)
+        # From here on a signal never ends the process by itself: what waits is stored first.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
             async with trio.open_nursery() as nursery:
                 for replica in replicas:

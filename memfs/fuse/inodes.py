@@ -49,6 +49,13 @@ class InodeTable:
         """Whether the kernel can reach `holder` by `number` no more, but for what it is about to forget."""
         return holder.handles == 0 and (holder.dead or holder.bound != number)
 
+    def hand_over(self, old: Node, new: Node) -> None:
+        """The kernel goes on to know `new` by the number by which it knew `old`."""
+        if old.bound is not None and new.bound is None:
+            new.bound = old.bound
+            self._nodes[old.bound] = new
+            old.bound = None
+
     def count(self, inode: Inode) -> None:
         """The kernel was given `inode` in an answer that it will have to forget once more."""
         self._lookups[inode] = self._lookups.get(inode, 0) + 1

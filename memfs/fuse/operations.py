@@ -14,7 +14,7 @@ from memfs.fuse.root import MountRoot, ViewEntry
 from memfs.model.content import MAX_CONTENT_BYTES
 from memfs.model.errors import NotSupported
 from memfs.model.objects import format_time
-from memfs.replica.errors import CrossesBorder, InvalidArgument, IsDirectory, NameTaken, NotDirectory
+from memfs.replica.errors import CrossesBorder, InvalidArgument, IsDirectory, NameTaken, NoSuchName, NotDirectory
 from memfs.replica.handles import Handle
 from memfs.replica.namespace import look_up_name
 from memfs.replica.scratchtree import ScratchHandle, ScratchNode, ScratchTree
@@ -112,7 +112,7 @@ class Operations(Base):
             if not isinstance(node, File):
                 raise IsDirectory("a directory has no size")
             handle = self.handles.get(fh) if fh is not None else None
-            await replica.files.truncate(node, attr.st_size, handle if isinstance(handle, Handle) else None)
+            await replica.files.truncate(node, attr.st_size, handle if isinstance(handle, Handle) else None, ctx.pid)
         if isinstance(node, File):
             if (uid is not None or gid is not None) and mode is None:
                 mode = self._without_setid(self.attributes.of(node).st_mode)
@@ -285,7 +285,13 @@ class Operations(Base):
             raise IsDirectory(f"{os.fsdecode(name)} is a view of memfs")
         replica = self.replica_of(parent)
         file, handle = await replica.namespace.create(
-            parent, name, stat.S_IMODE(mode), flags, ctx.umask, self._owner(parent, ctx)
+            parent,
+            name,
+            mode=stat.S_IMODE(mode),
+            flags=flags,
+            umask=ctx.umask,
+            owner=self._owner(parent, ctx),
+            process=ctx.pid,
         )
         return self._file_info(handle), self.answer(file, "" if name.isascii() else "\u00e9")
 
@@ -340,12 +346,24 @@ class Operations(Base):
         elif isinstance(old, Directory) and isinstance(new, Directory) and old.volume is new.volume:
             if new.parent is None and os.fsdecode(new_name) in self.root_views(new):
                 raise NameTaken(f"{os.fsdecode(new_name)} is a view of memfs")
-            await self.replica_of(old).namespace.rename(old, old_name, new, new_name, replace=replace)
+            await self.replica_of(old).namespace.rename(old, old_name, new, new_name, replace=replace, process=ctx.pid)
+        elif isinstance(old, ScratchNode) and isinstance(new, Directory) and old.tree.attached is new.volume.attached:
+            await self._rename_out(old, old_name, new, new_name, replace, ctx.pid)
         else:
             for node in (old, new):
                 if isinstance(node, Directory):
                     self.replica_of(node).attached.check_writable()
             raise CrossesBorder("a rename cannot leave a store or a scratch directory: copy, then remove")
+
+    async def _rename_out(
+        self, old: ScratchNode, old_name: bytes, new: Directory, new_name: bytes, replace: bool, process: int
+    ) -> None:
+        """A file leaves a scratch directory (rsync --delay-updates saves so)."""
+        node = old.tree.lookup(old, old_name)
+        if node is None:
+            raise NoSuchName("nothing has this name")
+        file = await self.replica_of(new).namespace.rename_out(node, new, new_name, replace=replace, process=process)
+        self.inodes.hand_over(node, file)
 
     @operation
     async def symlink(self, parent_inode: int, name: bytes, target: bytes, ctx: Context) -> Entries:
@@ -381,7 +399,7 @@ class Operations(Base):
     async def open(self, inode: int, flags: int, ctx: Context) -> pyfuse3.FileInfo:
         node = self.node(inode)
         if isinstance(node, File):
-            return self._file_info(await node.volume.files.open(node, flags))
+            return self._file_info(await node.volume.files.open(node, flags, ctx.pid))
         if isinstance(node, ScratchNode):
             return self._file_info(node.tree.open(node, flags))
         if isinstance(node, ViewEntry) and isinstance(node.view, ViewFile):

@@ -50,15 +50,16 @@ def encode(text: str) -> bytes:
     return content
 
 
-def check_fragment(fragment: bytes) -> None:
+def check_fragment(fragment: bytes, *, at_start: bool = False) -> None:
     """Raise `ContentNotText` unless `fragment` can be a piece cut out of UTF-8 text at any byte.
 
-    It may begin with the end of one character (up to three continuation bytes) and end in an unfinished one.
+    It may end in an unfinished character, and, unless it is the text's beginning (`at_start`), begin with the end of one (up to
+    three continuation bytes).
     """
     if fragment.isascii():
         return
     start = 0
-    while start < min(3, len(fragment)) and fragment[start] & 0xC0 == 0x80:
+    while not at_start and start < min(3, len(fragment)) and fragment[start] & 0xC0 == 0x80:
         start += 1
     end = len(fragment)
     for back in range(1, min(3, end - start) + 1):

@@ -13,6 +13,7 @@ from memfs.replica.blobs import BlobCache
 from memfs.replica.drafts import Draft, FileBuffer, MemoryBuffer, now_ns
 from memfs.replica.journal import Journal
 from memfs.replica.notices import Notices
+from memfs.replica.readings import Readings
 from memfs.replica.scratch import ScratchRules
 from memfs.replica.timers import Timers
 from memfs.replica.tree import Directory, File, Head, Inode, Kind, Meta, Node, Tree, head_of, inode_for
@@ -38,6 +39,7 @@ class Attached:
     rules: ScratchRules
     timers: Timers
     notices: Notices
+    readings: Readings
     umask: int
     """What the modes of files and directories lack by default."""
     read_only: bool

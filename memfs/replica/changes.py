@@ -86,6 +86,14 @@ class Feed:
                 return
             await self._poll_or_note()
 
+    async def look(self) -> None:
+        """Before something is removed or replaced: see what others just did, where looking costs nothing."""
+        if self.attached.service.capabilities.change_token:
+            async with self._lock:
+                await self._poll_or_note()
+        else:
+            await self.ensure()
+
     async def _poll_or_note(self) -> None:
         try:
             await self.poll()

@@ -133,6 +133,9 @@ class Committer:
         if draft.generation == generation:
             file.draft = None
             file.shown = seen
+            writers = {handle.process for handle in file.open_handles if handle.writable}
+            for process in writers or {0}:
+                attached.readings.note(seen, process)
             attached.forget_draft(file)
             attached.end_local(file)
             for handle in file.open_handles:
@@ -152,6 +155,9 @@ class Committer:
         file.head = head
         attached.tree.by_id[head.memory_id] = file
         attached.note_change(head.memory_id)
+        if file.continues_park:
+            file.continues_park = False
+            attached.journal.remove_park(head.memory_id)
         if previous is not None and previous.memory_id != head.memory_id:
             if attached.tree.by_id.get(previous.memory_id) is file:
                 del attached.tree.by_id[previous.memory_id]

@@ -162,7 +162,7 @@ class Draft:
     def changed(self) -> None:
         self.dirty = True
         self.generation += 1
-        self.mtime_ns = now_ns()
+        self.mtime_ns = self.buffer.mtime_ns if isinstance(self.buffer, FileBuffer) else now_ns()
 
     def write(self, offset: int, data: bytes, *, limited: bool, appending: bool) -> None:
         """Take `data`; with `limited` raise `ContentTooLarge` or `ContentNotText` when a memory cannot hold it."""
@@ -173,7 +173,7 @@ class Draft:
                         f"a memory holds at most {MAX_CONTENT_BYTES:,} bytes, this write ends at byte {offset + len(data):,}: "
                         "split it into several files"
                     )
-                check_fragment(data)
+                check_fragment(data, at_start=offset == 0)
             except MemfsError as error:
                 self.refusal = error
                 raise

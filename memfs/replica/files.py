@@ -16,7 +16,7 @@ from memfs.replica.errors import InvalidArgument
 from memfs.replica.handles import Handle
 from memfs.replica.parking import Parking
 from memfs.replica.scratch import SETTLE_SECONDS, SHARED_COMMIT_SECONDS
-from memfs.replica.tree import File, Kind, Meta
+from memfs.replica.tree import File, Head, Kind, Meta
 
 RETRY_SECONDS = 2.0
 MAX_RETRY_SECONDS = 60.0
@@ -30,7 +30,7 @@ class Files:
 
     # Opening and reading
 
-    async def open(self, file: File, flags: int) -> Handle:
+    async def open(self, file: File, flags: int, process: int) -> Handle:
         """Raises `ReadOnly` for a writer where nothing can be written."""
         writing = flags & os.O_ACCMODE != os.O_RDONLY or flags & os.O_TRUNC
         if writing:
@@ -39,10 +39,14 @@ class Files:
             if file.park is not None and file.park.renamed:
                 # Nobody edits a backup: it was a plain rename after all.
                 await self.parking.finish(file.park)
-        handle = Handle(file, flags)
+        handle = Handle(file, flags, process)
         if flags & os.O_TRUNC:
-            await self._truncate(file, 0)
+            await self._truncate(file, 0, process)
             handle.fresh = file.draft is not None and file.draft.dirty
+        elif file.draft is None and flags & os.O_ACCMODE != os.O_WRONLY:
+            head = file.shown or file.head
+            if head is not None:
+                self.attached.readings.note(head, process)
         self.opened(handle)
         return handle
 
@@ -79,13 +83,19 @@ class Files:
             file.draft = Draft(MemoryBuffer(content), base, content)
         return file.draft
 
-    async def _truncate(self, file: File, size: int) -> None:
+    def base_for(self, file: File, process: int) -> Head | None:
+        """The version on which a whole new content of `file`, written by `process`, is stored."""
+        if file.head is None:
+            return None
+        return self.attached.readings.base(file.head.memory_id, process) or file.shown or file.head
+
+    async def _truncate(self, file: File, size: int, process: int) -> None:
         draft = file.draft
         if draft is None:
             if size == 0:
                 if file.head is not None and file.head.size == 0:
                     return
-                draft = file.draft = Draft(MemoryBuffer(), file.shown or file.head)
+                draft = file.draft = Draft(MemoryBuffer(), self.base_for(file, process))
                 draft.append_only = False
                 draft.changed()
             else:
@@ -127,7 +137,7 @@ class Files:
             if meta.mode & 0o010:
                 meta.mode &= ~0o2000
 
-    async def truncate(self, file: File, size: int, handle: Handle | None) -> None:
+    async def truncate(self, file: File, size: int, handle: Handle | None, process: int) -> None:
         """ftruncate(2) through `handle`, or truncate(2), which is stored before it returns."""
         if size < 0:
             raise InvalidArgument("a file has no negative size")
@@ -136,7 +146,7 @@ class Files:
             if file.park is not None and file.park.renamed:
                 await self.parking.finish(file.park)
         generation = file.draft.generation if file.draft is not None else -1
-        await self._truncate(file, size)
+        await self._truncate(file, size, process)
         changed = file.draft is not None and file.draft.dirty and file.draft.generation != generation
         if handle is not None:
             if changed and size == 0 and not handle.wrote:

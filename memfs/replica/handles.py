@@ -12,11 +12,12 @@ class Handle:
     dealt with them. `flushed`: a flush of it committed. `shared`: it was written to after that, so several processes use it.
     """
 
-    __slots__ = ("appending", "file", "flags", "flushed", "fresh", "shared", "writable", "wrote")
+    __slots__ = ("appending", "file", "flushed", "fresh", "process", "shared", "writable", "wrote")
 
-    def __init__(self, file: File, flags: int) -> None:
+    def __init__(self, file: File, flags: int, process: int) -> None:
         self.file = file
-        self.flags = flags
+        self.process = process
+        """The thread that opened it."""
         self.writable = flags & os.O_ACCMODE != os.O_RDONLY
         self.appending = bool(flags & os.O_APPEND)
         self.fresh = False

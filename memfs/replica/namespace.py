@@ -1,8 +1,8 @@
 """Names of one store: create, mkdir, unlink, rmdir and rename, and what each does to memories."""
 
 import os
+import stat
 import unicodedata
-from collections.abc import Awaitable, Callable
 
 import trio
 
@@ -15,11 +15,13 @@ from memfs.model.errors import (
     PathTooLong,
     PreconditionFailed,
     StoreArchived,
+    StoreFull,
 )
 from memfs.model.paths import check_length, check_segment
 from memfs.replica.attached import Attached
+from memfs.replica.changes import Feed
 from memfs.replica.commit import Committer, Intent, Overlapping
-from memfs.replica.drafts import Draft, MemoryBuffer, now_ns
+from memfs.replica.drafts import Draft, FileBuffer, MemoryBuffer, now_ns
 from memfs.replica.errors import (
     Busy,
     CrossesBorder,
@@ -32,8 +34,9 @@ from memfs.replica.errors import (
 )
 from memfs.replica.files import Files
 from memfs.replica.handles import Handle
+from memfs.replica.listing import Listing
 from memfs.replica.parking import Park, Parking, keep_time
-from memfs.replica.scratch import SCRATCH_DIRECTORIES, is_mkstemp, named_after
+from memfs.replica.scratch import SCRATCH_DIRECTORIES, is_mkstemp, looks_temporary
 from memfs.replica.scratchtree import ScratchNode, ScratchTree
 from memfs.replica.tree import NAME_MAX, Directory, File, Head, Kind, Meta, Node
 
@@ -76,17 +79,16 @@ class Namespace:
         committer: Committer,
         parking: Parking,
         files: Files,
-        list_directory: Callable[[Directory], Awaitable[None]],
-        list_below: Callable[[Directory], Awaitable[None]],
+        listing: Listing,
+        feed: Feed,
     ) -> None:
         self.attached = attached
         self.committer = committer
         self.parking = parking
         self.files = files
-        self.list_directory = list_directory
-        """Makes all children of a directory known."""
-        self.list_below = list_below
-        """Makes all memories below a directory known."""
+        self.list_directory = listing.directory
+        self.list_below = listing.below
+        self.feed = feed
 
     def check_child(self, directory: Directory, segment: str) -> str:
         """The path of a child to be. Raises `PathTooLong`, and `NoSuchName` in a directory that was removed."""
@@ -99,9 +101,21 @@ class Namespace:
     # Making
 
     async def create(
-        self, directory: Directory, name: bytes, mode: int, flags: int, umask: int, owner: tuple[int | None, int | None]
+        self,
+        directory: Directory,
+        name: bytes,
+        *,
+        mode: int,
+        flags: int,
+        umask: int,
+        owner: tuple[int | None, int | None],
+        process: int,
     ) -> tuple[File, Handle]:
-        """open(2) with O_CREAT of a name that did not exist. `owner` is the uid and gid to remember, None for the mount's own."""
+        """open(2) with O_CREAT of a name that did not exist.
+
+        `mode` is what the umask leaves of it; `owner` is the uid and gid to remember, None for the mount's own. Raises
+        `StoreFull` when there is no room for another memory.
+        """
         attached = self.attached
         attached.check_writable()
         segment = check_name(name)
@@ -112,7 +126,7 @@ class Namespace:
                 raise NameTaken(f"{segment} exists already")
             if not isinstance(existing, File):
                 raise IsDirectory(f"{segment} is a directory")
-            return existing, await self.files.open(existing, flags)
+            return existing, await self.files.open(existing, flags, process)
         scratch = attached.rules.is_scratch(segment)
         path = f"{directory.path}/{segment}" if scratch else self.check_child(directory, segment)
         if directory.dead:
@@ -138,9 +152,9 @@ class Namespace:
         else:
             attached.begin_local(file)
         if park is not None:
-            self.parking.continued(file, park)
+            self.parking.continued(file, park, process)
         attached.directory_changed(directory)
-        handle = Handle(file, flags)
+        handle = Handle(file, flags, process)
         handle.fresh = True
         self.files.opened(handle)
         if park is not None:
@@ -149,13 +163,20 @@ class Namespace:
 
     async def _check_room(self) -> None:
         """Raise `StoreFull` when the store is known to be full."""
+        attached = self.attached
+        maximum = attached.service.capabilities.max_memories
+        if maximum is None or not attached.service.capabilities.local:
+            return
+        usage = await attached.service.usage(attached.store_id)
+        if usage is not None and usage.memories >= maximum:
+            raise StoreFull(f"the store {attached.name} holds {maximum:,} memories, as many as it may: remove some first")
 
     def _looks_temporary(self, directory: Directory, segment: str, mode: int, flags: int, umask: int) -> bool:
         def exists(name: str) -> bool:
             child = directory.children.get(name)
             return isinstance(child, File) and child.head is not None
 
-        return is_mkstemp(flags, mode, umask, segment) or named_after(segment, exists) is not None
+        return is_mkstemp(flags, mode, umask, segment) or looks_temporary(segment, exists)
 
     async def make_directory(self, directory: Directory, name: bytes, meta: Meta | None) -> Node:
         attached = self.attached
@@ -217,6 +238,7 @@ class Namespace:
         attached = self.attached
         attached.check_writable()
         segment = look_up_name(name)
+        await self.feed.look()
         file = directory.children.get(segment) if segment is not None else None
         if file is None:
             raise NoSuchName("nothing has this name")
@@ -308,7 +330,14 @@ class Namespace:
     # Renaming
 
     async def rename(
-        self, old_directory: Directory, old_name: bytes, new_directory: Directory, new_name: bytes, *, replace: bool
+        self,
+        old_directory: Directory,
+        old_name: bytes,
+        new_directory: Directory,
+        new_name: bytes,
+        *,
+        replace: bool,
+        process: int,
     ) -> None:
         """rename(2) within the store. `replace` false: RENAME_NOREPLACE."""
         attached = self.attached
@@ -318,6 +347,7 @@ class Namespace:
         if node is None:
             raise NoSuchName("nothing has this name")
         segment = check_name(new_name)
+        await self.feed.look()
         await self.list_directory(new_directory)
         target = new_directory.children.get(segment)
         if target is node:
@@ -329,7 +359,7 @@ class Namespace:
         if isinstance(node, File):
             if target is not None and not isinstance(target, File):
                 raise IsDirectory(f"{segment} is a directory")
-            await self._rename_file(node, target, new_directory, segment)
+            await self._rename_file(node, target, new_directory, segment, process)
         elif isinstance(node, ScratchNode):
             await self._rename_scratch_tree(node, target, new_directory, segment)
         elif isinstance(node, Directory):
@@ -338,7 +368,37 @@ class Namespace:
         if new_directory is not old_directory:
             attached.directory_changed(new_directory)
 
-    async def _rename_file(self, file: File, target: File | None, directory: Directory, segment: str) -> None:
+    async def rename_out(self, node: ScratchNode, directory: Directory, name: bytes, *, replace: bool, process: int) -> File:
+        """A file of a scratch directory gets a name in the store. Raises `CrossesBorder` for anything but an idle plain file."""
+        attached = self.attached
+        attached.check_writable()
+        segment = check_name(name)
+        await self.feed.look()
+        await self.list_directory(directory)
+        target = directory.children.get(segment)
+        if target is not None and not replace:
+            raise NameTaken(f"{segment} exists already")
+        status = node.status()
+        if not stat.S_ISREG(status.st_mode) or node.handles or (target is not None and not isinstance(target, File)):
+            raise CrossesBorder("a rename cannot leave a scratch directory: copy, then remove")
+        file = attached.new_file(directory, segment, Kind.SETTLING)
+        mode = stat.S_IMODE(status.st_mode)
+        file.meta = Meta(mode=None if mode == 0o666 & ~attached.umask else mode, mtime_ns=status.st_mtime_ns)
+        real_path = node.real_path
+        file.local_key = attached.journal.add_local_file(node.hidden_path, Kind.SETTLING.value, file.number, file.meta)
+        os.rename(real_path, attached.journal.file_path(file.local_key))
+        file.draft = Draft(FileBuffer(attached.journal.file_path(file.local_key)))
+        try:
+            await self._rename_file(file, target, directory, segment, process)
+        except BaseException:
+            os.rename(attached.journal.file_path(file.local_key), real_path)
+            attached.journal.remove_local_file(file.local_key)
+            raise
+        node.dead = True
+        attached.directory_changed(directory)
+        return file
+
+    async def _rename_file(self, file: File, target: File | None, directory: Directory, segment: str, process: int) -> None:
         attached = self.attached
         to_scratch = attached.rules.is_scratch(segment)
         path = f"{directory.path}/{segment}" if to_scratch else self.check_child(directory, segment)
@@ -348,29 +408,29 @@ class Namespace:
                 await self.parking.finish(target.park)
         if file.park is not None and file.park.renamed:
             if file.park.path == path:
-                await self._rename_back(file, target, directory, segment)
+                await self._rename_back(file, target, directory, segment, process)
                 return
             await self.parking.finish(file.park)
         if file.head is None:
-            await self._rename_local(file, target, directory, segment, path, to_scratch)
+            await self._rename_local(file, target, directory, segment, path, to_scratch, process)
         else:
-            await self._rename_memory(file, target, directory, segment, path)
+            await self._rename_memory(file, target, directory, segment, path, process)
 
-    async def _rename_back(self, file: File, target: File | None, directory: Directory, segment: str) -> None:
+    async def _rename_back(self, file: File, target: File | None, directory: Directory, segment: str, process: int) -> None:
         """A file that was renamed to a backup gets its own name again: nothing has happened."""
         park = file.park
         assert park is not None
         if target is None:
-            self.parking.continued(file, park)
+            self.parking.continued(file, park, process)
             file.park = None
-            self.parking.continuation_stored(park)
+            self.attached.journal.remove_park(park.head.memory_id)
             self._move(file, None, directory, segment)
             return
         await self.parking.finish(park)
-        await self._rename_memory(file, target, directory, segment, f"{directory.path}/{segment}")
+        await self._rename_memory(file, target, directory, segment, f"{directory.path}/{segment}", process)
 
     async def _rename_local(
-        self, file: File, target: File | None, directory: Directory, segment: str, path: str, to_scratch: bool
+        self, file: File, target: File | None, directory: Directory, segment: str, path: str, to_scratch: bool, process: int
     ) -> None:
         """A file that is not in the store gets another name: the usual end of an atomic save."""
         park = self.parking.take(path)
@@ -384,7 +444,7 @@ class Namespace:
                 # It goes out with its flush, under the new name and as the target's next version.
                 if file.draft is not None and file.kind is not Kind.MEMORY:
                     check_size(file.draft.buffer.size)
-                await self._become(file, target, park, directory, segment)
+                await self._become(file, target, park, directory, segment, process)
                 return
             draft = file.draft
             if draft is None or draft.refusal is not None:
@@ -394,14 +454,22 @@ class Namespace:
             check_size(draft.buffer.size)
             content = draft.buffer.content()
             decode(content)
-            seen = (target.shown or target.head) if target is not None else head
+            seen = self._base(target, head, process)
             stored: Head | None
             if head is not None and head.sha256 == sha256_of(content):
                 stored = head
             else:
                 stored = await self._store_over(file, head, seen, content, path)
-            await self._become(file, target, park, directory, segment)
-            self._settled(file, stored, content, draft)
+            await self._become(file, target, park, directory, segment, process)
+            self._settled(file, stored, content, draft, process)
+
+    def _base(self, target: File | None, head: Head | None, process: int) -> Head | None:
+        """What the new content of `head`, whose name `target` may bear, was made from."""
+        if target is not None and target.head is not None:
+            return self.files.base_for(target, process)
+        if head is None:
+            return None
+        return self.attached.readings.base(head.memory_id, process) or head
 
     async def _store_over(self, file: File, head: Head | None, seen: Head | None, content: bytes, path: str) -> Head:
         """Store the bytes of `file` as the next version of `head`, or as a new memory at `path`."""
@@ -431,7 +499,7 @@ class Namespace:
             attached.place(overlap.head, path)
             raise Busy(f"{path}: {overlap.message}; it has the other session's words, yours are in {sidecar}") from None
 
-    def _settled(self, file: File, head: Head, content: bytes, draft: Draft) -> None:
+    def _settled(self, file: File, head: Head, content: bytes, draft: Draft, process: int) -> None:
         """`file` has its new name and is stored as `head`."""
         attached = self.attached
         self.committer.adopt(file, head)
@@ -441,11 +509,20 @@ class Namespace:
             attached.forget_draft(file)
             file.draft = None
             file.shown = head
+        self.attached.readings.note(head, process)
         file.committed_at = trio.current_time()
         if file.meta is not None:
             attached.remember_meta(file)
 
-    async def _become(self, file: File, target: File | None, park: Park | None, directory: Directory, segment: str) -> None:
+    async def _become(
+        self,
+        file: File,
+        target: File | None,
+        park: Park | None,
+        directory: Directory,
+        segment: str,
+        process: int,
+    ) -> None:
         """`file` takes the name, and with it the memory of `target` or of the park on it."""
         attached = self.attached
         if target is not None:
@@ -465,11 +542,10 @@ class Namespace:
             attached.tree.by_id[head.memory_id] = file
             attached.note_change(head.memory_id)
             if file.draft is not None:
-                file.draft.base = head
+                file.draft.base = self.files.base_for(file, process)
                 file.draft.append_only = False
         elif park is not None:
-            self.parking.continued(file, park)
-            self.parking.continuation_stored(park)
+            self.parking.continued(file, park, process)
             await self.parking.release_backup(park)
         elif attached.service.capabilities.chooses_memory_id and file.memory_id is None:
             file.memory_id = attached.new_file(directory, segment, Kind.MEMORY).memory_id
@@ -501,7 +577,9 @@ class Namespace:
         if file.journal_key is not None:
             attached.journal.move_draft(file.journal_key, file.path)
 
-    async def _rename_memory(self, file: File, target: File | None, directory: Directory, segment: str, path: str) -> None:
+    async def _rename_memory(
+        self, file: File, target: File | None, directory: Directory, segment: str, path: str, process: int
+    ) -> None:
         attached = self.attached
         async with file.locked():
             assert file.head is not None
@@ -512,7 +590,7 @@ class Namespace:
                 return
             await self.parking.finish_path(path)
             if target is not None and target.head is not None:
-                await self._replace_memory(file, target, directory, segment, path)
+                await self._replace_memory(file, target, directory, segment, path, process)
                 return
             if target is not None:
                 await self._hold_for_readers(target)
@@ -554,7 +632,9 @@ class Namespace:
         self._move(file, target, directory, segment)
         self.parking.renamed(file, old_path, backup)
 
-    async def _replace_memory(self, file: File, target: File, directory: Directory, segment: str, path: str) -> None:
+    async def _replace_memory(
+        self, file: File, target: File, directory: Directory, segment: str, path: str, process: int
+    ) -> None:
         """A memory takes the name of another: the target gets its content and keeps its lineage, then the source goes."""
         attached = self.attached
         source, target_head = file.head, target.head
@@ -569,7 +649,7 @@ class Namespace:
             if sha256_of(content) == target_head.sha256:
                 stored = target_head
             else:
-                stored = await self._store_over(file, target_head, target.shown or target_head, content, path)
+                stored = await self._store_over(file, target_head, self._base(target, target_head, process), content, path)
         try:
             await attached.service.delete_memory(attached.store_id, source.memory_id, expected_content_sha256=source.sha256)
         except NotFound:
@@ -579,7 +659,7 @@ class Namespace:
         attached.note_change(source.memory_id)
         attached.tree.by_id.pop(source.memory_id, None)
         attached.journal.put_attributes(source.memory_id, number=None, sha256=None, meta=None)
-        await self._become(file, target, None, directory, segment)
+        await self._become(file, target, None, directory, segment, process)
         self.committer.adopt(file, stored)
         attached.blobs.put(sha256_of(content), content)
         if draft is None:

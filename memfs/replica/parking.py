@@ -77,27 +77,27 @@ class Parking:
         )
         self.attached.timers.after(seconds, lambda: self._due(park))
 
-    def continued(self, file: File, park: Park) -> None:
-        """`file` has appeared under the parked name: it is that memory from now on."""
+    def continued(self, file: File, park: Park, process: int) -> None:
+        """`file`, made by `process`, has appeared under the parked name: it is that memory from now on."""
         attached = self.attached
         self._end(park)
+        file.continues_park = not park.renamed
         file.head = park.head
         file.memory_id = None
         file.number = attached.memory_number(park.head.memory_id)
         attached.tree.by_id[park.head.memory_id] = file
         attached.note_change(park.head.memory_id)
         if file.draft is not None:
-            file.draft.base = park.head
+            file.draft.base = self.attached.readings.base(park.head.memory_id, process) or park.head
             file.draft.append_only = False
-
-    def continuation_stored(self, park: Park) -> None:
-        """What continued the memory is in the store: nothing of the park is left but the backup, which stands by itself now."""
-        self.attached.journal.remove_park(park.head.memory_id)
 
     async def release_backup(self, park: Park) -> None:
         """The file that was renamed away is a file of its own: a memory under a backup name, local under a scratch name."""
         attached, file = self.attached, park.file
-        if not park.renamed or file.dead:
+        if not park.renamed:
+            return
+        if file.dead:
+            attached.journal.remove_park(park.head.memory_id)
             return
         file.park = None
         content = await attached.content(park.head)
@@ -115,12 +115,14 @@ class Parking:
             attached.begin_local(file, content)
             assert file.draft is not None
             file.draft.mtime_ns = park.head.updated_ns
+            attached.journal.remove_park(park.head.memory_id)
             return
         file.draft = Draft(MemoryBuffer(content), park.backup)
         file.draft.mtime_ns = park.head.updated_ns
         file.draft.dirty = True
         file.draft.append_only = False
         attached.journal_draft(file)
+        attached.journal.remove_park(park.head.memory_id)
         try:
             await self.committer.commit(file)
         except MemfsError as error:

@@ -21,6 +21,7 @@ from memfs.replica.listing import Listing
 from memfs.replica.namespace import Namespace, look_up_name
 from memfs.replica.notices import Notices
 from memfs.replica.parking import Parking
+from memfs.replica.readings import Readings
 from memfs.replica.replay import Replay
 from memfs.replica.scratch import ScratchRules
 from memfs.replica.timers import Timers
@@ -42,9 +43,7 @@ class Replica:
         self.files = Files(attached, self.committer, self.parking)
         self.listing = Listing(attached, self.parking)
         self.feed = Feed(attached, self.parking, bound, self.listing.relist)
-        self.namespace = Namespace(
-            attached, self.committer, self.parking, self.files, self.listing.directory, self.listing.below
-        )
+        self.namespace = Namespace(attached, self.committer, self.parking, self.files, self.listing, self.feed)
         self.usage: Usage | None = None
         self.created_ns = time_ns(attached.store.created_at)
         attached.tree.volume = attached.tree.root.volume = self
@@ -227,6 +226,7 @@ async def open_replica(
             rules=ScratchRules(scratch_patterns),
             timers=Timers(),
             notices=notices,
+            readings=Readings(),
             umask=umask,
             read_only=read_only or store.archived_at is not None,
         )

@@ -49,7 +49,9 @@ SCRATCH_DIRECTORIES = frozenset({".git", ".hg", ".svn", ".jj", "node_modules", "
 SYMLINK_DIRECTORIES = frozenset({"node_modules", ".venv"})
 """The scratch directories that may hold symbolic links; git probes for them in its own and would expect them everywhere."""
 
+_PRIVATE_MODES = (0o600, 0o700)  # rsync makes the temporary file of an executable with 0700
 _ORDINARY_EXTENSION = re.compile(r".\.[A-Za-z][A-Za-z0-9]{0,4}$")
+_NUMBERED = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,4}\.[0-9]{9,}$")
 _SUFFIX = re.compile(r"[._~-](tmp)?([0-9]{5,}|[A-Za-z0-9]{6,16})$")
 
 
@@ -80,8 +82,7 @@ def is_mkstemp(flags: int, mode: int, umask: int, name: str) -> bool:
 
     Under a umask of exactly 077 every new file has mode 0600: then a name with an ordinary extension is no temporary file.
     """
-    exclusive = flags & (os.O_CREAT | os.O_EXCL) == os.O_CREAT | os.O_EXCL or flags & os.O_EXCL
-    if not exclusive or flags & os.O_ACCMODE != os.O_RDWR or mode & 0o7777 != 0o600:
+    if not flags & os.O_EXCL or flags & os.O_ACCMODE != os.O_RDWR or mode & 0o7777 not in _PRIVATE_MODES:
         return False
     return not (umask & 0o777 == 0o077 and _ORDINARY_EXTENSION.search(name))
 
@@ -102,6 +103,12 @@ def named_after(name: str, exists: Callable[[str], bool]) -> str | None:
         if target and exists(target):
             return target
     return None
+
+
+def looks_temporary(name: str, exists: Callable[[str], bool]) -> bool:
+    """Whether a new file is a temporary one by its name: that of an existing memory (`exists`) and something random behind it,
+    or any with an extension and nine digits or more behind it, as npm's write-file-atomic makes for a new file."""
+    return named_after(name, exists) is not None or _NUMBERED.search(name) is not None
 
 
 def _looks_random(text: str) -> bool:

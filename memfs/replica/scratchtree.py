@@ -38,6 +38,11 @@ class ScratchNode(Node):
             node = node.above
         return "/".join([self.tree.directory, *reversed(segments)])
 
+    @property
+    def hidden_path(self) -> str:
+        """The path in the store's tree that the node would have."""
+        return f"{self.tree.root.path}{self.real_path[len(self.tree.directory) :]}"
+
     def status(self) -> os.stat_result:
         """What lstat(2) says of it, also after it was unlinked while somebody holds it open."""
         if self.open_descriptors:

@@ -175,6 +175,7 @@ class File(Node):
 
     __slots__ = (
         "committed_at",
+        "continues_park",
         "draft",
         "head",
         "journal_key",
@@ -197,6 +198,8 @@ class File(Node):
         self.draft: Draft | None = None
         self.park: Park | None = None
         """Set while this file, renamed to a backup name, may yet turn out to be a plain rename."""
+        self.continues_park = False
+        """The journal says that the memory is to be deleted, until this file, which continues it, is stored."""
         self.memory_id: MemoryId | None = None
         """The id that the memory will get, where this side chooses it; meant for a file without a head."""
         self.journal_key: int | None = None
