@@ -14,43 +14,34 @@ import trio
 from memfs.model.errors import NotFound, Redacted, Unavailable
 from memfs.model.ids import MemoryId, VersionId
 from memfs.model.objects import MemoryVersion, format_time
-from memfs.stores.sql import SqlDatabase
 from memfs.views import history
 from memfs.views.names import version_name
 from memfs.views.tree import ViewDirectory, ViewFile
-from tests.views.worlds import CountedStore, World, read, tree
+from tests.views.worlds import World, read, served_world, sql_world, tree
 
 
 @pytest.fixture
-def database_file(tmp_path: Path) -> Path:
-    return tmp_path / "memory.db"
-
-
-async def _world(database_file: Path, *, local: bool) -> AsyncIterator[World]:
-    database = await SqlDatabase.open(f"sqlite:///{database_file}", threads=not local)
-    service = CountedStore(database, local=local)
-    store = await service.create_store("Notes")
-    yield World(service, store.id)
-    await database.aclose()
-
-
-@pytest.fixture
-async def local(database_file: Path) -> AsyncIterator[World]:
-    """A store whose calls are local: everything is read at once."""
-    async for world in _world(database_file, local=True):
+async def local(tmp_path: Path) -> AsyncIterator[World]:
+    async with sql_world(tmp_path, local=True) as world:
         yield world
 
 
 @pytest.fixture
-async def remote(database_file: Path) -> AsyncIterator[World]:
-    """The same store as a service is seen: pages of 100, calls that cost something, nothing that tells of changes."""
-    async for world in _world(database_file, local=False):
+async def remote(tmp_path: Path) -> AsyncIterator[World]:
+    async with sql_world(tmp_path / "remote", local=False) as world:
         yield world
 
 
-@pytest.fixture(params=["local", "remote"])
-async def world(request: pytest.FixtureRequest, database_file: Path) -> AsyncIterator[World]:
-    async for world in _world(database_file, local=request.param == "local"):
+@pytest.fixture
+async def served(tmp_path: Path) -> AsyncIterator[World]:
+    async with served_world(tmp_path) as world:
+        yield world
+
+
+@pytest.fixture(params=["local", "remote", "served"])
+async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
+    opened = served_world(tmp_path) if request.param == "served" else sql_world(tmp_path, local=request.param == "local")
+    async with opened as world:
         yield world
 
 
@@ -194,7 +185,7 @@ async def test_a_redacted_version_keeps_its_name_and_loses_its_words(world: Worl
     before = await world.find(f"@{format_time((await world.versions())[1].created_at)}/a.md")
     assert isinstance(before, ViewFile)
     version = (await world.versions())[1]
-    await world.service.administrator.redact_version(world.store_id, version.id)
+    await world.administrator.redact_version(world.store_id, version.id)
     world.clock += 3
     with pytest.raises(Redacted):
         await held.open()
@@ -220,7 +211,7 @@ async def test_a_listing_alone_clears_a_redacted_content_from_the_cache(world: W
     first, _ = await world.ls("a.md")
     await world.read(f"a.md/{first}")
     version = (await world.versions())[1]
-    await world.service.administrator.redact_version(world.store_id, version.id)
+    await world.administrator.redact_version(world.store_id, version.id)
     world.clock += 3
     await world.ls("a.md")
     assert version.content_sha256 is not None
@@ -232,15 +223,15 @@ async def test_a_wholly_redacted_memory_leaves_its_path(world: World) -> None:
     await world.service.delete_memory(world.store_id, memory)
     assert len(await world.ls("secret/a.md")) == 2
     for version in await world.versions():
-        await world.service.administrator.redact_version(world.store_id, version.id)
+        await world.administrator.redact_version(world.store_id, version.id)
     world.clock += 3
     assert await world.ls("secret/a.md") == []
     assert await world.ls("") == []
 
 
-def _prune(database_file: Path, version: MemoryVersion) -> None:
+def _prune(directory: Path, version: MemoryVersion) -> None:
     """Let a version vanish as retention does, which no endpoint offers."""
-    connection = sqlite3.connect(database_file)
+    connection = sqlite3.connect(directory / "memory.db")
     with connection:
         tables = [row[0] for row in connection.execute("select name from sqlite_master where type = 'table'")]
         (table,) = [name for name in tables if "version" in name and name != "sqlite_sequence"]
@@ -248,13 +239,13 @@ def _prune(database_file: Path, version: MemoryVersion) -> None:
     connection.close()
 
 
-async def test_a_pruned_version_goes_away(world: World, database_file: Path) -> None:
+async def test_a_pruned_version_goes_away(world: World, tmp_path: Path) -> None:
     memory = await _create(world, "/a.md", "old")
     await _update(world, memory, "new")
     first, second = await world.ls("a.md")
     held = await world.find(f"a.md/{first}")
     assert isinstance(held, ViewFile)
-    _prune(database_file, (await world.versions())[1])
+    _prune(tmp_path, (await world.versions())[1])
     world.clock += 3
     with pytest.raises(NotFound):
         await held.open()
@@ -322,17 +313,16 @@ class _Script:
         self.states.append((newest.data[0].created_at, state))
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-async def test_any_instant_shows_what_the_store_held(world: World, seed: int) -> None:
+async def _check_instants(world: World, *, seed: int, steps: int, instants: int) -> None:
     script = _Script(world, seed)
     checks = random.Random(seed)
-    for number in range(300):
+    for number in range(steps):
         await script.step()
         if number % 60 == 30:  # the view follows while the history grows
             world.clock += 3
             assert await tree(await world.directory("@0s")) == script.states[-1][1]
     world.clock += 3
-    for place in checks.sample(range(299), 50):
+    for place in checks.sample(range(steps - 1), instants):
         time, state = script.states[place]
         later = script.states[place + 1][0]
         instant = time + checks.random() * (later - time - timedelta(microseconds=1))
@@ -343,10 +333,19 @@ async def test_any_instant_shows_what_the_store_held(world: World, seed: int) ->
     assert await tree(await world.directory(f"@{format_time(before)}")) == {}
 
 
-@pytest.mark.parametrize("seed", [3, 4])
-async def test_any_path_shows_every_version_of_every_memory_that_had_it(world: World, seed: int) -> None:
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_any_instant_shows_what_the_store_held(local: World, remote: World, seed: int) -> None:
+    for world in (local, remote):
+        await _check_instants(world, seed=seed, steps=300, instants=50)
+
+
+async def test_any_instant_over_http(served: World) -> None:
+    await _check_instants(served, seed=5, steps=70, instants=5)
+
+
+async def _check_paths(world: World, *, seed: int, steps: int) -> None:
     script = _Script(world, seed)
-    for _ in range(300):
+    for _ in range(steps):
         await script.step()
     versions = await world.versions()
     await world.directory("@0s")  # so that the whole history is known on a service, too
@@ -355,6 +354,16 @@ async def test_any_path_shows_every_version_of_every_memory_that_had_it(world: W
         segment = path.rpartition("/")[2]
         expected = sorted(_name(version, segment) for version in versions if version.memory_id in owners)
         assert [name for name in await world.ls(shown) if name in expected or "memver_" in name] == expected
+
+
+@pytest.mark.parametrize("seed", [3, 4])
+async def test_any_path_shows_every_version_of_every_memory_that_had_it(local: World, remote: World, seed: int) -> None:
+    for world in (local, remote):
+        await _check_paths(world, seed=seed, steps=300)
+
+
+async def test_any_path_over_http(served: World) -> None:
+    await _check_paths(served, seed=6, steps=40)
 
 
 async def test_a_rename_does_not_change_the_time_of_a_file(world: World) -> None:
@@ -372,7 +381,7 @@ async def test_a_redacted_memory_stands_where_it_was(world: World) -> None:
     memory = await _create(world, "/a.md", "secret")
     await _update(world, memory, "harmless")
     first = (await world.versions())[1]
-    await world.service.administrator.redact_version(world.store_id, first.id)
+    await world.administrator.redact_version(world.store_id, first.id)
     file = await world.find(f"@{format_time(first.created_at)}/a.md")
     assert isinstance(file, ViewFile)
     with pytest.raises(Redacted):
@@ -416,14 +425,14 @@ async def test_the_log_is_asked_for_as_it_is_read(remote: World) -> None:
     log = await remote.find("@log")
     assert isinstance(log, ViewFile)
     content = await log.open()
-    assert remote.service.requests["list_versions"] == 0
+    assert remote.counted.requests["list_versions"] == 0
     await content.read(0, 4_096)
-    assert remote.service.requests["list_versions"] == 1
+    assert remote.counted.requests["list_versions"] == 1
     await _update(remote, memory, "newer")
     text = b""
     while piece := await content.read(len(text), 65_536):
         text += piece
-    assert remote.service.requests["list_versions"] == 4
+    assert remote.counted.requests["list_versions"] == 4
     assert text.count(b"\n") == 350, "a version that came later is not mixed in"
     assert await content.read(0, 100) == text[:100]
 
@@ -437,14 +446,14 @@ async def test_one_path_costs_its_own_versions(remote: World) -> None:
     memory = await _create(remote, "/a.md", "0")
     for number in range(1, 150):
         await _update(remote, memory, str(number))
-    remote.service.memory_ids.clear()
+    remote.counted.memory_ids.clear()
     assert len(await remote.ls("a.md")) == 150
-    assert remote.service.memory_ids.count(memory) == 2, "150 versions are two pages"
-    assert len(remote.service.memory_ids) == 4, "beside them: the newest page and the newest deletions, once"
+    assert remote.counted.memory_ids.count(memory) == 2, "150 versions are two pages"
+    assert len(remote.counted.memory_ids) == 4, "beside them: the newest page and the newest deletions, once"
     assert len(await remote.ls("a.md")) == 150
     await remote.ls("f7.md")
-    assert len(remote.service.memory_ids) == 5
-    assert "retrieve_version full" not in remote.service.requests
+    assert len(remote.counted.memory_ids) == 5
+    assert "retrieve_version full" not in remote.counted.requests
 
 
 async def test_a_directory_costs_no_look_at_the_whole_history(remote: World) -> None:
@@ -454,9 +463,9 @@ async def test_a_directory_costs_no_look_at_the_whole_history(remote: World) -> 
         await remote.service.delete_memory(remote.store_id, memory.memory_id)
     assert len(await remote.ls("docs")) == 450
     assert await remote.ls("") == ["docs"]
-    assert remote.service.requests["list_versions"] == 2, "the newest page, and the deletions"
+    assert remote.counted.requests["list_versions"] == 2, "the newest page, and the deletions"
     assert len(await remote.ls("docs/f449.md")) == 2
-    assert remote.service.requests["list_versions"] == 3
+    assert remote.counted.requests["list_versions"] == 3
 
 
 async def test_a_name_that_was_renamed_away_long_ago_is_searched_for(remote: World) -> None:
@@ -467,7 +476,7 @@ async def test_a_name_that_was_renamed_away_long_ago_is_searched_for(remote: Wor
     assert "old" not in await remote.ls("")
     assert len(await remote.ls("old/name.md")) == 2
     assert "old" in await remote.ls("")
-    assert remote.service.requests["list_versions"] == 5
+    assert remote.counted.requests["list_versions"] == 5
 
 
 async def test_a_long_local_history_is_read_as_far_as_needed(local: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -479,9 +488,9 @@ async def test_a_long_local_history_is_read_as_far_as_needed(local: World, monke
     for number in range(1_000):
         await _create(local, f"/d/f{number}.md", "x")
     assert len(await local.ls("d/f0.md")) == 1
-    assert local.service.requests["list_versions"] == 4, "two pages, the deletions, and the memory's own"
+    assert local.counted.requests["list_versions"] == 4, "two pages, the deletions, and the memory's own"
     assert await local.ls("") == ["d", "gone.md", "new.md"]
-    assert local.service.requests["list_versions"] == 4
+    assert local.counted.requests["list_versions"] == 4
     assert len(await local.ls("gone.md")) == 2
     assert len(await local.ls("old.md")) == 2
     assert await local.ls("") == ["d", "gone.md", "new.md", "old.md"]
@@ -493,13 +502,13 @@ async def test_those_who_ask_at_once_share_the_reading(remote: World) -> None:
     async with trio.open_nursery() as nursery:
         for _ in range(5):
             nursery.start_soon(remote.ls, "@0s")
-    assert remote.service.requests["list_versions"] == 3
+    assert remote.counted.requests["list_versions"] == 3
 
 
 async def test_the_history_is_read_once_and_then_followed(remote: World) -> None:
     for number in range(250):
         await _create(remote, f"/f{number}.md", "x")
-    requests = remote.service.requests
+    requests = remote.counted.requests
     await remote.directory("@0s")
     assert requests["list_versions"] == 3
     await _create(remote, "/new.md", "x")
@@ -514,7 +523,7 @@ async def test_contents_are_fetched_once(remote: World) -> None:
     memory = await _create(remote, "/a.md", "one")
     await _update(remote, memory, "two")
     names = await remote.ls("a.md")
-    requests = remote.service.requests
+    requests = remote.counted.requests
     for _ in range(3):
         assert [await remote.read(f"a.md/{name}") for name in names] == [b"one", b"two"]
     assert requests["retrieve_version full"] == 2
@@ -531,10 +540,10 @@ async def test_contents_are_fetched_once(remote: World) -> None:
 async def test_an_untouched_local_store_is_asked_nothing_again(local: World) -> None:
     await _create(local, "/a.md", "one")
     await local.ls("a.md")
-    before = local.service.requests["list_versions"]
+    before = local.counted.requests["list_versions"]
     local.clock += 3_600
     await local.ls("a.md")
-    assert local.service.requests["list_versions"] == before
+    assert local.counted.requests["list_versions"] == before
     await _create(local, "/b.md", "two")
     assert len(await local.ls("b.md")) == 1
     assert sorted(await local.ls("")) == ["a.md", "b.md"]
@@ -544,14 +553,14 @@ async def test_a_reading_that_took_too_long_goes_on(remote: World) -> None:
     for number in range(450):
         await _create(remote, f"/f{number}.md", "x")
     pages = itertools.count()
-    listed = remote.service.list_versions
+    listed = remote.counted.list_versions
 
     async def slow(*arguments: object, **named: object) -> object:
         if next(pages) % 2 == 1:
             await trio.sleep(60)
         return await listed(*arguments, **named)  # type: ignore[arg-type]
 
-    remote.service.list_versions = slow  # type: ignore[method-assign, assignment]
+    remote.counted.list_versions = slow  # type: ignore[method-assign, assignment]
     remote.history.timeout = 0.3
     failures = 0
     while True:
@@ -561,7 +570,7 @@ async def test_a_reading_that_took_too_long_goes_on(remote: World) -> None:
         except Unavailable:
             failures += 1
     assert failures >= 4
-    assert remote.service.requests["list_versions"] <= 5 + failures - 4, "each page is read once, unless it was cut off"
+    assert remote.counted.requests["list_versions"] <= 5 + failures - 4, "each page is read once, unless it was cut off"
     assert len(await folder.entries()) == 450
 
 
@@ -572,5 +581,5 @@ async def test_many_lineages_of_one_path(remote: World) -> None:
     names = await remote.ls("a.md")
     assert len(names) == 120
     assert names == sorted(names)
-    assert remote.service.requests["list_versions"] <= 4
+    assert remote.counted.requests["list_versions"] <= 4
     assert await remote.read(f"a.md/{names[-2]}") == b"59"

@@ -1,8 +1,10 @@
 """A store with a history, and a view of it, for the tests of `.versions`."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from memfs.model.ids import StoreId, new_api_key_id, new_session_id
@@ -14,6 +16,8 @@ from memfs.stores.sql import SqlDatabase, SqlMemoryStore
 from memfs.views.history import History
 from memfs.views.tree import ViewDirectory, ViewFile
 from memfs.views.versions import VersionsDirectory
+from tests.contract.backends import HttpServices
+from tests.harness.serving import serving_in_thread
 
 
 class CountedStore(SqlMemoryStore):
@@ -22,8 +26,6 @@ class CountedStore(SqlMemoryStore):
     def __init__(self, database: SqlDatabase, *, local: bool) -> None:
         super().__init__(database, SessionActor(session_id=new_session_id()))
         self._local = local
-        self.administrator = database.store_service(ApiActor(api_key_id=new_api_key_id()))
-        """Who may redact."""
         self.requests: Counter[str] = Counter()
         self.memory_ids: list[Any] = []
         """The `memory_id` of every listing."""
@@ -74,8 +76,10 @@ class StoredPaths:
 class World:
     """One store, and its `.versions`. `clock` is the time of the view in seconds; a test moves it by hand."""
 
-    def __init__(self, service: CountedStore, store_id: StoreId, bound: float = 2.0) -> None:
+    def __init__(self, service: MemoryStore, administrator: MemoryStore, store_id: StoreId, bound: float = 2.0) -> None:
         self.service = service
+        self.administrator = administrator
+        """Who may redact."""
         self.store_id = store_id
         self.clock = 0.0
         self.blobs = BlobCache()
@@ -83,6 +87,11 @@ class World:
         self.root = VersionsDirectory(
             f"versions:{store_id}", self.history, StoredPaths(service, store_id), mtime_ns=1_000_000_000
         )
+
+    @property
+    def counted(self) -> CountedStore:
+        assert isinstance(self.service, CountedStore)
+        return self.service
 
     async def find(self, path: str) -> ViewDirectory | ViewFile | None:
         node: ViewDirectory | ViewFile | None = self.root
@@ -110,11 +119,33 @@ class World:
         found: list[MemoryVersion] = []
         page: str | None = None
         while True:
-            answer = await SqlMemoryStore.list_versions(self.service, self.store_id, limit=100, page=page, **filters)
+            answer = await self.administrator.list_versions(self.store_id, limit=100, page=page, **filters)
             found += answer.data
             page = answer.next_page
             if page is None:
                 return found
+
+
+@asynccontextmanager
+async def sql_world(directory: Path, *, local: bool) -> AsyncIterator[World]:
+    """A store in a SQLite file: as the mount has it, or as services are: pages of 100, and nothing that tells of changes."""
+    database = await SqlDatabase.open(f"sqlite:///{directory}/memory.db", threads=not local)
+    administrator = database.store_service(ApiActor(api_key_id=new_api_key_id()))
+    store = await administrator.create_store("Notes")
+    yield World(CountedStore(database, local=local), administrator, store.id)
+    await database.aclose()
+
+
+@asynccontextmanager
+async def served_world(directory: Path) -> AsyncIterator[World]:
+    """A session's view of a store that a server holds in the same file."""
+    url = f"sqlite:///{directory}/memory.db"
+    with serving_in_thread(url) as server:
+        async with AsyncExitStack() as closing:
+            services = HttpServices(server, closing)
+            administrator = (await services.key()).service
+            store = await administrator.create_store("Notes")
+            yield World((await services.session(store.id)).service, administrator, store.id)
 
 
 async def read(file: ViewFile, size: int = 4_096) -> bytes:
