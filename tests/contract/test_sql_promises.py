@@ -5,10 +5,11 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+import trio
 
 from memfs.model.errors import InvalidRequest
 from memfs.model.ids import MemoryId, new_memory_id
-from memfs.model.objects import ServiceAccountActor, Store, UnknownActor, UserActor
+from memfs.model.objects import Memory, ServiceAccountActor, Store, UnknownActor, UserActor
 from memfs.stores.base import MAX_LIMIT, MemoryStore, Usage
 from memfs.stores.sql import SqlDatabase
 from memfs.stores.sql.rows import actor_columns
@@ -35,6 +36,42 @@ async def test_a_repeated_create_answers_like_the_first(service: MemoryStore, st
     assert await service.create_memory(store.id, "/a", "one", memory_id=memory.id) == memory
     assert len(await versions(service, store)) == 2
     assert await service.usage(store.id) == Usage(1, 3)
+
+
+async def test_repeated_creates_at_once_answer_alike(service_factory: ServiceFactory, store: Store) -> None:
+    services = [(await service_factory.key()).service for _ in range(4)]
+
+    async def create(service: MemoryStore, path: str, memory_id: MemoryId, answers: list[Memory]) -> None:
+        answers.append(await service.create_memory(store.id, path, "one", memory_id=memory_id))
+
+    for number in range(5):
+        memory_id = new_memory_id()
+        answers: list[Memory] = []
+        async with trio.open_nursery() as nursery:
+            for one in services:
+                nursery.start_soon(create, one, f"/{number}", memory_id, answers)
+        assert answers == [answers[0]] * 4
+    assert len(await versions(services[0], store)) == 5
+
+
+async def test_one_memory_id_in_two_stores_at_once(service_factory: ServiceFactory, service: MemoryStore) -> None:
+    services = [(await service_factory.key()).service for _ in range(4)]
+    stores = [await service.create_store(str(number)) for number in range(4)]
+    memory_id = new_memory_id()
+    refused = 0
+
+    async def create(service: MemoryStore, store: Store) -> None:
+        nonlocal refused
+        try:
+            await service.create_memory(store.id, "/a", "one", memory_id=memory_id)
+        except InvalidRequest:
+            refused += 1
+
+    async with trio.open_nursery() as nursery:
+        for one, store in zip(services, stores, strict=True):
+            nursery.start_soon(create, one, store)
+    assert refused == 3
+    assert sum([len(await paths(service, store)) for store in stores]) == 1
 
 
 async def test_a_memory_id_is_used_once(service: MemoryStore, store: Store) -> None:

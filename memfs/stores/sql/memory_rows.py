@@ -89,7 +89,8 @@ def create(
     sha256 = contents.sha256_of(content)
     size = len(content)
     if memory_id is not None:
-        # Two such calls at once may both find nothing: then the second one's insert fails, and it is run again.
+        # Before the counters move. Of two such calls at once the second finds what the first one made.
+        store_rows.lock(connection, store_id)
         first = connection.row(_FIRST_VERSION, {"memory": memory_id})
         if first is not None:
             return _repeated(first, store_id, path, sha256, text if view == "full" else None)

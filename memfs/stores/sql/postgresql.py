@@ -4,13 +4,17 @@ from typing import Any
 
 import psycopg
 from psycopg import errors
-from sqlalchemy import URL, Engine, create_engine, make_url
+from psycopg.sql import SQL
+from sqlalchemy import URL, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError
 
 from memfs.model.errors import InvalidRequest, MemfsError, PermissionDenied, Unauthenticated, Unavailable
 
 # Serialises the creation of the tables by several processes; any number that nobody else uses.
 SCHEMA_LOCK = 0x6D656D6673
+
+_LONGEST_IDLE = 60_000
+"""Milliseconds; our transactions take a few."""
 
 
 def parse(url: str) -> URL:
@@ -26,21 +30,30 @@ def engine(url: URL, pool_size: int, timeout: float) -> Engine:
     """Connections in autocommit mode that wait `timeout` seconds, for a lock as for the network."""
     milliseconds = max(1, int(timeout * 1000))
     options: dict[str, Any] = {
-        "autocommit": True,
         "connect_timeout": max(2, int(timeout)),
         "tcp_user_timeout": milliseconds,
         "keepalives_idle": 30,
         "application_name": "memfs",
     }
     options = {name: value for name, value in options.items() if name not in url.query}
-    return create_engine(
+    result = create_engine(
         url,
         pool_size=pool_size,
         max_overflow=0,
         pool_timeout=timeout,
+        # A connection that the server has ended meanwhile is found before work is given to it.
+        pool_pre_ping=True,
         use_native_hstore=False,
         connect_args={**options, "autocommit": True},
     )
+
+    @event.listens_for(result, "connect")
+    def configure(connection: psycopg.Connection[Any], _record: object) -> None:
+        connection.execute(SQL("SET lock_timeout = {}").format(milliseconds))
+        # A process that was stopped in the middle of a transaction does not keep a store locked for good.
+        connection.execute(SQL("SET idle_in_transaction_session_timeout = {}").format(_LONGEST_IDLE))
+
+    return result
 
 
 def is_transient(error: BaseException) -> bool:
