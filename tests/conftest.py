@@ -114,7 +114,8 @@ class RunGuard:
         for point in mounts_below(self.root):
             self.complaints.append(f"{point} was left mounted")
             subprocess.run(["umount", "-l", point], check=False, capture_output=True)
-        self.complaints += [f"{path} was left behind" for path in sorted(self.temporary.iterdir())]
+        left_files = sorted(self.temporary.iterdir()) if self.temporary.is_dir() else []
+        self.complaints += [f"{path} was left behind" for path in left_files]
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         for complaint in self.complaints:

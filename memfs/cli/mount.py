@@ -157,6 +157,15 @@ def serve(request: Request, reporter: Reporter) -> int:
     a bug.
     """
     started = False
+    told_waiting = False
+
+    def wait_for_other() -> None:
+        """The place is held by a daemon that drains, or by one that is about to mount it."""
+        nonlocal told_waiting
+        refuse_live(registry.find(request.mountpoint))
+        if not told_waiting:
+            reporter.note(f"waiting for the previous process at {request.mountpoint} to end")
+            told_waiting = True
 
     def ready() -> None:
         nonlocal started
@@ -166,11 +175,7 @@ def serve(request: Request, reporter: Reporter) -> int:
     try:
         registry = Registry.of_user()
         refuse_live(registry.find(request.mountpoint))
-        with registry.claim(
-            request.mountpoint,
-            seconds=DRAIN_SECONDS,
-            waiting=lambda: reporter.note(f"waiting for the previous process at {request.mountpoint} to end"),
-        ):
+        with registry.claim(request.mountpoint, seconds=DRAIN_SECONDS, waiting=wait_for_other):
             check_mount_possible(wants_allow_other=bool(request.settings["allow_other"]))
             prepare_mountpoint(registry, request.mountpoint, nonempty=request.nonempty, note=reporter.note)
             _run(request, registry, ready)
@@ -201,7 +206,10 @@ def _run(request: Request, registry: Registry, ready: Callable[[], None]) -> Non
         process=Process.of(os.getpid()),
         url=options.url,
         session_id=options.session_id,
-        stores=tuple(AttachedStore(a.store.id, a.name, a.access) for a in options.attachments),
+        stores=tuple(
+            AttachedStore(a.store.id, a.name, a.access, a.store.name, a.store.description, a.instructions)
+            for a in options.attachments
+        ),
         log=str(registry.file(request.mountpoint, ".log")),
         status_file=str(options.status_file),
         mounted_at=_now(),

@@ -70,6 +70,10 @@ class AttachedStore:
     name: str
     """The directory's name."""
     access: str
+    title: str = ""
+    """The store's own name; it, description and instructions are those of the moment of the mount."""
+    description: str = ""
+    instructions: str = ""
 
 
 @dataclass(frozen=True)
@@ -237,19 +241,17 @@ class Registry:
     def claim(self, mountpoint: str, *, seconds: float, waiting: Callable[[], None]) -> Iterator[None]:
         """Hold `mountpoint` for this process: of two daemons that want it at once, one waits.
 
-        Calls `waiting` once when another process holds it; raises `MemfsError` when it still does after `seconds`.
+        Calls `waiting` again and again while another process holds it: what that raises ends the wait. Raises `MemfsError` when
+        the other still holds it after `seconds`.
         """
         with self.file(mountpoint, ".lock").open("a") as lock:
             deadline = time.monotonic() + seconds
-            told = False
             while True:
                 try:
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     break
                 except BlockingIOError:
-                    if not told:
-                        waiting()
-                        told = True
+                    waiting()
                     if time.monotonic() > deadline:
                         raise MemfsError(
                             f"another memfs still works on {mountpoint} after {seconds:g} s: `memfs status` says which"
