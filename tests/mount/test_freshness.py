@@ -182,6 +182,30 @@ def test_an_atomic_save_over_a_change_of_one_line_is_refused_and_kept(pair: Pair
     assert [memories[name] for name in sidecars] == ["ours\n"]
 
 
+@pytest.mark.parametrize(
+    "between",
+    [
+        "sed -i s/one/two/ a",
+        "echo two > a",
+        "python3 -c \"open('a', 'w').write('two')\"; cat a",
+        "cp $OUT/two a",
+        "rm a; echo two > a",
+    ],
+)
+def test_a_session_never_conflicts_with_itself(pair: Pair, between: str) -> None:
+    name = f"own-{between.split()[0]}"
+    (pair.here / name).mkdir()
+    (pair.here.mount.plain / "two").write_text("two\n")
+    pair.here.mount.sh(
+        f"echo one > a; cat a >&2; {between}; read -r line < a; printf 'three\\n' > a.tmp; mv a.tmp a",
+        cwd=pair.here / name,
+        OUT=str(pair.here.mount.plain),
+    )
+    assert (pair.here / name / "a").read_text() == "three\n"
+    assert sorted(os.listdir(pair.here / name)) == ["a"]
+    assert {path for path in pair.here.memories() if path.startswith(name)} == {f"{name}/a"}
+
+
 def test_a_file_deleted_elsewhere_while_it_is_written_is_created_again(pair: Pair) -> None:
     (pair.here / "a").write_text("base\n")
     sees(pair.there / "a", "base\n")
