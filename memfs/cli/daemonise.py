@@ -80,8 +80,8 @@ def open_log(path: Path) -> TextIO:
     return open(descriptor, "a", encoding="utf-8")
 
 
-def start(arguments: Sequence[str], environment: Mapping[str, str], log: Path) -> str:
-    """Start `python -m memfs ARGUMENTS --ready-fd N` as a daemon and return its mount point once it is ready.
+def start(command: Sequence[str], arguments: Sequence[str], environment: Mapping[str, str], log: Path) -> str:
+    """Start `python -m memfs COMMAND --ready-fd N ARGUMENTS` as a daemon and return its mount point once it is ready.
 
     Its notes are shown meanwhile. Raises `MemfsError` with its reason when it does not get ready. When this process is
     interrupted, the daemon is ended too.
@@ -90,7 +90,7 @@ def start(arguments: Sequence[str], environment: Mapping[str, str], log: Path) -
     with open_log(log) as errors:
         try:
             process = subprocess.Popen(
-                [sys.executable, "-m", "memfs", *arguments, "--ready-fd", str(writing)],
+                [sys.executable, "-m", "memfs", *command, "--ready-fd", str(writing), *arguments],
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

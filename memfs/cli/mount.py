@@ -130,9 +130,9 @@ def mount(
     registry = Registry.of_user()
     refuse_live(registry.find(request.mountpoint))
     debug = ["--debug"] if ctx.find_root().params.get("debug") else []
-    arguments = [*debug, "mount", *_without_url(ctx.meta["memfs.arguments"])]
+    arguments = _without_url(ctx.meta["memfs.arguments"])
     log = registry.file(request.mountpoint, ".log")
-    print(daemonise.start(arguments, {**os.environ, "MEMFS_URL": request.url}, log))
+    print(daemonise.start([*debug, "mount"], arguments, {**os.environ, "MEMFS_URL": request.url}, log))
     return 0
 
 
