@@ -187,7 +187,7 @@ def test_an_atomic_save_over_a_change_of_one_line_is_refused_and_kept(pair: Pair
     [
         "sed -i s/one/two/ a",
         "echo two > a",
-        "python3 -c \"open('a', 'w').write('two')\"; cat a",
+        "python3 -c \"open('a', 'w').write('two')\"; cat a >&2",
         "cp $OUT/two a",
         "rm a; echo two > a",
     ],
@@ -197,7 +197,7 @@ def test_a_session_never_conflicts_with_itself(pair: Pair, between: str) -> None
     (pair.here / name).mkdir()
     (pair.here.mount.plain / "two").write_text("two\n")
     pair.here.mount.sh(
-        f"echo one > a; cat a >&2; {between}; read -r line < a; printf 'three\\n' > a.tmp; mv a.tmp a",
+        f"echo one > a; cat a >&2; {between}; printf 'three\\n' > a.tmp; mv a.tmp a",
         cwd=pair.here / name,
         OUT=str(pair.here.mount.plain),
     )
