@@ -48,12 +48,12 @@ def test_an_old_version_is_brought_back_by_cp(place: Place) -> None:
 def test_the_store_as_it_was(place: Place) -> None:
     place.sh("echo one > a.md; mkdir d; echo two > d/b.md")
     then = format_time(max(version.created_at for _, version in place.named_versions()))
-    place.sh("echo changed > a.md; mv d e; rm e/b.md; echo new > c.md")
+    place.sh("echo changed > a.md; rm -r d; echo new > c.md")
     root = f"../.versions/@{then}/{place.path.name}"
     assert (
         place.sh(f"cd {root} && find . -type f | sort | xargs tail -n +1") == "==> ./a.md <==\none\n\n==> ./d/b.md <==\ntwo\n"
     )
-    assert place.sh(f"ls ../.versions/@1h/{place.path.name} 2>&1; true").find("a.md") == -1
+    assert place.sh(f"ls ../.versions/@1h/{place.path.name} 2>&-; true") == ""
     assert place.sh(f"diff -r {root} . | sort; true").count("Only in") == 2
 
 
