@@ -5,7 +5,7 @@ import errno
 import logging
 import os
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -91,17 +91,15 @@ async def _serve(options: MountOptions, open_service: Callable[[], Awaitable[Mem
         operations = Operations(options, root, translator)
         for replica in replicas:
             replica.attached.attributes_changed = operations.attributes_changed
+        signals = stack.enter_context(_signals())
         _mount(operations, options, replicas)
-        # From here on a signal never ends the process by itself: what waits is stored first.
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
             async with trio.open_nursery() as nursery:
                 for replica in replicas:
                     nursery.start_soon(replica.run)
                 if options.status_file is not None:
                     nursery.start_soon(_keep_status, options.status_file, state)
-                nursery.start_soon(_end_on_signal, replicas)
+                nursery.start_soon(_end_on_signal, signals, replicas)
                 ready()
                 await pyfuse3.main()
                 nursery.cancel_scope.cancel()
@@ -111,6 +109,16 @@ async def _serve(options: MountOptions, open_service: Callable[[], Awaitable[Mem
                 await _drain(replicas)
             if options.status_file is not None:
                 _write_status(options.status_file, status_json(state()))
+
+
+@contextlib.contextmanager
+def _signals() -> Iterator[AsyncIterator[int]]:
+    """SIGTERM and SIGINT as they come. They end the process never again: what waits is stored first, and one that comes when all
+    is stored must not make that look like a failure."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)  # what the receiver below puts back at its end
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        yield signals
 
 
 def _mount(operations: Operations, options: MountOptions, replicas: list[Replica]) -> None:
@@ -127,14 +135,12 @@ def _mount(operations: Operations, options: MountOptions, replicas: list[Replica
         raise MemfsError(f"{options.mountpoint} cannot be mounted ({error}): `memfs doctor` says what is missing") from error
 
 
-async def _end_on_signal(replicas: list[Replica]) -> None:
+async def _end_on_signal(signals: AsyncIterator[int], replicas: list[Replica]) -> None:
     """The first signal stores what waits, then ends the mount; what is written meanwhile is stored after it."""
-    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        async for _ in signals:
-            with contextlib.suppress(MemfsError):
-                await _drain(replicas)
-            pyfuse3.terminate()
-            return
+    async for _ in signals:
+        with contextlib.suppress(MemfsError):
+            await _drain(replicas)
+        pyfuse3.terminate()
 
 
 async def _drain(replicas: list[Replica]) -> None:

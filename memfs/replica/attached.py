@@ -16,7 +16,7 @@ from memfs.replica.notices import Notices
 from memfs.replica.readings import Readings
 from memfs.replica.scratch import ScratchRules
 from memfs.replica.timers import Timers
-from memfs.replica.tree import Directory, File, Head, Inode, Kind, Meta, Node, Tree, head_of, inode_for
+from memfs.replica.tree import Directory, File, Head, Inode, Kind, Meta, Node, Tree, escape, head_of, inode_for
 from memfs.stores.base import MemoryStore
 
 
@@ -147,18 +147,17 @@ class Attached:
         name = self.tree.place_name(directory, segments[-1])
         taken = directory.children.get(name)
         if isinstance(taken, File) and taken is not file:
-            self._displace(taken)
+            if taken.kind is not Kind.MEMORY:
+                name = escape(segments[-1])
+            elif taken.draft is not None and taken.draft.dirty:
+                return False  # what is written here comes first: its commit meets the other memory and merges
+            else:
+                self.unplace(taken)
+                self.forget(taken)
         self.tree.add(directory, name, file)
         file.segment = segments[-1]
         directory.mtime_ns = now_ns()
         return True
-
-    def _displace(self, file: File) -> None:
-        """Somebody else's memory took the name of `file`: a memory that is gone makes way, bytes written here do not vanish."""
-        if file.draft is not None and file.draft.dirty:
-            self.report("sync", file.path, NameConflict(), "EEXIST")
-        self.unplace(file)
-        self.forget(file)
 
     def unplace(self, file: File) -> None:
         directory = file.parent
@@ -308,8 +307,3 @@ class Attached:
         if draft is not None and draft.dirty:
             return "pending"
         return "stored"
-
-
-class NameConflict(MemfsError):
-    def __init__(self) -> None:
-        super().__init__("somebody else stored a memory under this name while it was being written here; both are kept")

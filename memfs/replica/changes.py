@@ -151,16 +151,21 @@ class Feed:
                     attached.blobs.forget(version.content_sha256)
                 continue
             newest_of.setdefault(version.memory_id, version)
+        # What changed here while the answer was on its way, or is changing, waits for the next poll.
+        waiting = {key for key in newest_of if self._is_changing(key, started)}
         for memory_id, version in newest_of.items():
-            if attached.changed_here.get(memory_id, float("-inf")) >= started:
-                continue  # changed here while the answer was on its way; the next poll tells
-            self._apply(version)
-        skipped = {key for key, changed in attached.changed_here.items() if changed >= started}
-        for version in versions:
-            if version.memory_id not in skipped:
+            if memory_id not in waiting:
+                self._apply(version)
+        newest = self._newest
+        for version in reversed(versions):
+            if version.memory_id not in waiting:
                 self._seen[version.id] = version.created_at
-        if versions and (self._newest is None or versions[0].created_at > self._newest):
-            self._newest = versions[0].created_at
+            if newest is None or version.created_at > newest:
+                newest = version.created_at
+        again = [version.created_at for version in versions if version.memory_id in waiting]
+        self._newest = min([newest, *again]) if newest is not None else None
+        if again:
+            self._token = None
         self._trim(started)
         if started - self._listed_at > self.full_relist_seconds:
             self._listed_at = started
@@ -187,13 +192,17 @@ class Feed:
             if page_token is None or old or (since is None and not unseen):
                 return found
 
+    def _is_changing(self, memory_id: MemoryId, started: float) -> bool:
+        if self.attached.changed_here.get(memory_id, float("-inf")) >= started:
+            return True
+        file = self.attached.tree.by_id.get(memory_id)
+        return file is not None and file.lock is not None and file.lock.locked()
+
     def _apply(self, version: MemoryVersion) -> None:
         attached = self.attached
         file = attached.tree.by_id.get(version.memory_id)
         if version.memory_id in self.parking.ids or (file is not None and file.park is not None):
             return  # its fate is decided here in a moment, against its hash
-        if file is not None and file.lock is not None and file.lock.locked():
-            return
         if file is not None and file.head is not None:
             if file.head.version_id == version.id:
                 return

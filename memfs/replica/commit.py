@@ -130,12 +130,10 @@ class Committer:
         attached.blobs.put(sha256, content)
         # Until the kernel asks again it has the size of what was written here, whatever that was merged to.
         seen = head if head.sha256 == sha256 else _with_content(head, sha256, len(content))
+        attached.readings.wrote(seen)
         if draft.generation == generation:
             file.draft = None
             file.shown = seen
-            writers = {handle.process for handle in file.open_handles if handle.writable}
-            for process in writers or {0}:
-                attached.readings.note(seen, process)
             attached.forget_draft(file)
             attached.end_local(file)
             for handle in file.open_handles:

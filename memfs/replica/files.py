@@ -46,7 +46,7 @@ class Files:
         elif file.draft is None and flags & os.O_ACCMODE != os.O_WRONLY:
             head = file.shown or file.head
             if head is not None:
-                self.attached.readings.note(head, process)
+                self.attached.readings.read(head, process)
         self.opened(handle)
         return handle
 
@@ -164,7 +164,10 @@ class Files:
         """A descriptor was closed. Raises what keeps the bytes out of the store; they stay readable, and in the journal."""
         file = handle.file
         draft = file.draft
-        if draft is None or not handle.writable or file.kind is not Kind.MEMORY or file.dead:
+        if draft is None or not handle.writable or file.dead:
+            return
+        if file.kind is not Kind.MEMORY:
+            handle.wrote = handle.fresh = False  # the local file has it
             return
         if draft.refusal is not None:
             raise draft.refusal

@@ -55,7 +55,7 @@ def merge(base: bytes, ours: bytes, theirs: bytes) -> Merged | Overlap:
         return _storable(theirs)
     if theirs == base:
         return _storable(ours)
-    newline = _line_end(base) or _line_end(theirs) or _line_end(ours) or _LF
+    newline = _line_end(base) or _line_end_of_sides(base, ours, theirs)
     if ours.startswith(base) and theirs.startswith(base):
         merged = _append(base, ours, theirs, newline)
     else:
@@ -79,6 +79,14 @@ def _line_end(text: bytes) -> bytes:
     if last < 0:
         return b""
     return _CRLF if text[last - 1 : last] == b"\r" else _LF
+
+
+def _line_end_of_sides(base: bytes, ours: bytes, theirs: bytes) -> bytes:
+    """The line end for texts whose base has none: that of the sides, or where they differ, one that keeps the base's line."""
+    ends = {_line_end(ours), _line_end(theirs)}
+    if _CRLF in ends and (_LF not in ends or (base + _CRLF) in (ours[: len(base) + 2], theirs[: len(base) + 2])):
+        return _CRLF
+    return _LF
 
 
 def _is_finished(text: bytes) -> bool:

@@ -3,6 +3,7 @@
 import os
 import stat
 import unicodedata
+from contextlib import AsyncExitStack
 
 import trio
 
@@ -402,10 +403,8 @@ class Namespace:
         attached = self.attached
         to_scratch = attached.rules.is_scratch(segment)
         path = f"{directory.path}/{segment}" if to_scratch else self.check_child(directory, segment)
-        if target is not None:
-            self._check_seen(target)
-            if target.park is not None and target.park.renamed:
-                await self.parking.finish(target.park)
+        if target is not None and target.park is not None and target.park.renamed:
+            await self.parking.finish(target.park)
         if file.park is not None and file.park.renamed:
             if file.park.path == path:
                 await self._rename_back(file, target, directory, segment, process)
@@ -439,7 +438,11 @@ class Namespace:
             self._make_scratch(file, path)
             self._move(file, target, directory, segment)
             return
-        async with file.locked():
+        async with AsyncExitStack() as locks:
+            await locks.enter_async_context(file.locked())
+            if target is not None:
+                await locks.enter_async_context(target.locked())
+                head = target.head or head
             if file.unflushed:
                 # It goes out with its flush, under the new name and as the target's next version.
                 if file.draft is not None and file.kind is not Kind.MEMORY:
@@ -461,7 +464,7 @@ class Namespace:
             else:
                 stored = await self._store_over(file, head, seen, content, path)
             await self._become(file, target, park, directory, segment, process)
-            self._settled(file, stored, content, draft, process)
+            self._settled(file, stored, content, draft)
 
     def _base(self, target: File | None, head: Head | None, process: int) -> Head | None:
         """What the new content of `head`, whose name `target` may bear, was made from."""
@@ -499,7 +502,7 @@ class Namespace:
             attached.place(overlap.head, path)
             raise Busy(f"{path}: {overlap.message}; it has the other session's words, yours are in {sidecar}") from None
 
-    def _settled(self, file: File, head: Head, content: bytes, draft: Draft, process: int) -> None:
+    def _settled(self, file: File, head: Head, content: bytes, draft: Draft) -> None:
         """`file` has its new name and is stored as `head`."""
         attached = self.attached
         self.committer.adopt(file, head)
@@ -509,7 +512,7 @@ class Namespace:
             attached.forget_draft(file)
             file.draft = None
             file.shown = head
-        self.attached.readings.note(head, process)
+        self.attached.readings.wrote(head)
         file.committed_at = trio.current_time()
         if file.meta is not None:
             attached.remember_meta(file)

@@ -1,8 +1,9 @@
 """Which version of a memory each process has read: what it writes next over the whole file was made from that.
 
-A program that reads a file, thinks, and replaces it must not undo what others saved in between, though the mount has seen it by
-then. So a replacement is stored on the version that its process opened last; where that process opened none (an agent reads with
-one tool and writes with another), on the one that was opened last by any.
+A program that reads a file, thinks, and replaces it must not undo what other sessions saved in between, though the mount has seen
+it by then. So a replacement is stored on the version that its process opened last; where that process opened none (an agent reads
+with one tool and writes with another), on the one that was opened last by any. What is written through this mount counts as known
+to all who use it, as on any local disk.
 """
 
 from collections import OrderedDict
@@ -10,26 +11,40 @@ from collections import OrderedDict
 from memfs.model.ids import MemoryId
 from memfs.replica.tree import Head
 
-REMEMBERED = 16_384
+MEMORIES = 16_384
+PROCESSES = 16
+"""How many memories, and how many readers of each, are remembered."""
 
 
 class Readings:
-    """The last readings, bounded; the oldest are forgotten first."""
+    def __init__(self) -> None:
+        self._last: OrderedDict[MemoryId, Head] = OrderedDict()
+        self._readers: dict[MemoryId, dict[int, Head]] = {}
 
-    def __init__(self, limit: int = REMEMBERED) -> None:
-        self.limit = limit
-        self._by_process: OrderedDict[tuple[MemoryId, int], Head] = OrderedDict()
-        self._by_any: OrderedDict[MemoryId, Head] = OrderedDict()
+    def read(self, head: Head, process: int) -> None:
+        """`process` sees the bytes of `head`."""
+        memory_id = head.memory_id
+        self._remember(head)
+        readers = self._readers.setdefault(memory_id, {})
+        if len(readers) >= PROCESSES and process not in readers:
+            del readers[next(iter(readers))]
+        readers[process] = head
 
-    def note(self, head: Head, process: int) -> None:
-        """`process` has seen the bytes of `head`, or wrote them."""
-        self._by_process[head.memory_id, process] = head
-        self._by_any[head.memory_id] = head
-        if len(self._by_any) > self.limit:
-            self._by_any.popitem(last=False)
-        if len(self._by_process) > self.limit:
-            self._by_process.popitem(last=False)
+    def wrote(self, head: Head) -> None:
+        """This mount made `head`."""
+        self._remember(head)
+        self._readers.pop(head.memory_id, None)
+
+    def _remember(self, head: Head) -> None:
+        self._last[head.memory_id] = head
+        self._last.move_to_end(head.memory_id)
+        if len(self._last) > MEMORIES:
+            forgotten, _ = self._last.popitem(last=False)
+            self._readers.pop(forgotten, None)
 
     def base(self, memory_id: MemoryId, process: int) -> Head | None:
         """What a whole new content written by `process` is based on; None when nobody here has read the memory."""
-        return self._by_process.get((memory_id, process)) or self._by_any.get(memory_id)
+        readers = self._readers.get(memory_id)
+        if readers is not None and process in readers:
+            return readers[process]
+        return self._last.get(memory_id)
