@@ -49,7 +49,7 @@ def _lifetime_option(command: Command) -> Command:
 def _with_database(url: str | None, work: "Callable[[SqlDatabase, Keyring], Awaitable[Answer]]") -> Answer:
     import anyio
 
-    from memfs.server.run import open_database
+    from memfs.server.database import open_database
 
     async def main() -> Answer:
         async with open_database(resolve_url(url)) as (database, keyring):
@@ -85,9 +85,13 @@ def serve(listen: str, url: str | None, strict: bool, access_log: bool, max_memo
       memfs serve --listen 127.0.0.1:38080
       memfs mount --url http://127.0.0.1:38080 /mnt/memory
     """
-    from memfs.server.run import Address
-    from memfs.server.run import serve as run
+    from memfs.model.errors import NotSupported
 
+    try:
+        from memfs.server.run import Address
+        from memfs.server.run import serve as run
+    except ModuleNotFoundError as error:
+        raise NotSupported(f"serving needs the package {error.name}: pip install 'memfs[server]'") from None
     run(
         resolve_url(url),
         Address.parse(listen),
@@ -207,6 +211,7 @@ def create_session(
 
     async def work(database: "SqlDatabase", keyring: "Keyring") -> "tuple[ServedSession, str]":
         from memfs.model.errors import InvalidRequest
+        from memfs.model.slugs import slug
         from memfs.server.sessions import attach
         from memfs.server.wire import AttachStore
 
@@ -215,7 +220,8 @@ def create_session(
         for argument in stores:
             name, access = (argument.removesuffix(":ro"), "read_only") if argument.endswith(":ro") else (argument, "read_write")
             store = await find_store(service, name)
-            text = told.pop(name, told.pop(store.id, None))
+            meant = [key for key in told if key in (name, store.id, store.name, slug(store.name, store.id))]
+            text = told.pop(meant[0]) if meant else None
             element = {"type": "memory_store", "memory_store_id": store.id, "access": access, "instructions": text}
             wanted.append(AttachStore.model_validate(element))
         if told:

@@ -41,7 +41,7 @@ from memfs.model.ids import ApiKeyId, SessionId, new_api_key_id, new_session_id
 from memfs.model.objects import ApiActor, Model, SessionActor, Time
 from memfs.model.sessions import MemoryStoreResource, Session
 from memfs.server.principal import Principal
-from memfs.stores.sql import postgresql, sqlite
+from memfs.stores.sql import sqlite
 
 KEY_MARK = "sk-memfs-api01-"
 TOKEN_MARK = "sk-memfs-sesn01-"
@@ -283,6 +283,8 @@ class Keyring:
 
 def _engine(url: str) -> Engine:
     if not url.startswith("sqlite:"):
+        from memfs.stores.sql import postgresql  # its driver is installed where it is wanted
+
         return create_engine(postgresql.parse(url), hide_parameters=True, pool_pre_ping=True, pool_timeout=_BUSY_SECONDS)
     engine = create_engine(
         URL.create("sqlite", database=str(sqlite.path_of(url))),

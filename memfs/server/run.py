@@ -5,8 +5,7 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import anyio
@@ -15,8 +14,7 @@ import uvicorn
 from memfs.model.errors import InvalidRequest, MemfsError, Unavailable
 from memfs.server.app import create_app
 from memfs.server.calls import Backend, in_thread
-from memfs.server.credentials import Keyring
-from memfs.stores.sql import SqlDatabase
+from memfs.server.database import open_database
 
 DEFAULT_LISTEN = "127.0.0.1:38080"
 _DRAIN_SECONDS = 30
@@ -58,25 +56,6 @@ class Address:
             raise Unavailable(f"cannot listen on {self.host}:{self.port}: {error.strerror or error}") from None
         listener.setblocking(False)
         return listener
-
-
-@asynccontextmanager
-async def open_database(url: str, *, max_memories: int | None = None) -> AsyncIterator[tuple[SqlDatabase, Keyring]]:
-    """The stores and the credentials of the database at `url`, made where they are missing."""
-    if not url.startswith(("sqlite:", "postgresql:", "postgres:", "postgresql+psycopg:")):
-        raise InvalidRequest("the database is sqlite:///PATH or postgresql://...")
-    if max_memories is None:
-        database = await SqlDatabase.open(url, threads=True)
-    else:
-        database = await SqlDatabase.open(url, threads=True, max_memories=max_memories)
-    try:
-        keyring = await in_thread(Keyring, url)
-        try:
-            yield database, keyring
-        finally:
-            keyring.close()
-    finally:
-        await database.aclose()
 
 
 def serve(

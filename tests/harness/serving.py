@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ import anyio
 
 from memfs.server.calls import Backend
 from memfs.server.credentials import Keyring
-from memfs.server.run import Address, HttpServer, open_database, url_of
+from memfs.server.database import open_database
+from memfs.server.run import Address, HttpServer, url_of
 
 START_SECONDS = 30
 STOP_SECONDS = 40
@@ -48,10 +50,14 @@ class ServerProcess:
     process: subprocess.Popen[str]
     log: Path
 
-    def create_key(self, name: str = "tests", *options: str) -> tuple[str, str]:
+    def create_key(self, name: str = "tests", lifetime: timedelta | None = None) -> tuple[str, str]:
         """Id and secret of a new API key."""
-        made = json.loads(memfs("keys", "create", name, "--json", "--url", self.database, *options).stdout)
-        return made["id"], made["key"]
+        keyring = Keyring(self.database)
+        try:
+            key, minted = keyring.create_key(name, lifetime=lifetime)
+        finally:
+            keyring.close()
+        return key.id, minted.secret
 
     def create_session(self, *stores: str, options: tuple[str, ...] = ()) -> dict[str, Any]:
         """A new session with these stores (`ID` or `ID:ro`), with its `token`."""

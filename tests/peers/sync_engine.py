@@ -1,6 +1,7 @@
 """Runs the official SDK's own sync of a session's stores: download, edit on both sides, sync, finish; prints JSON.
 
-Arguments: URL, session id, folder to work in. The session's token is in PEER_SECRET, an API key in PEER_KEY.
+Arguments: URL, session id, folder to work in. The session's token is in PEER_SECRET, an API key in PEER_KEY. With PEER_WAIT
+it makes a file `waiting` in the folder and goes on to the last sync when there is one called `go`.
 """
 
 import hashlib
@@ -63,6 +64,11 @@ async def main():
 
     (root / "d" / "00.md").write_text("edited once more")
     await engine.flush_writes()
+    if "PEER_WAIT" in os.environ:
+        (Path(folder) / "waiting").touch()
+        with anyio.fail_after(60):
+            while not (Path(folder) / "go").exists():  # noqa: ASYNC110  another process makes it
+                await anyio.sleep(0.05)
     await engine.finish()
     print(json.dumps({"downloaded": len(downloaded), "tree": tree(), "messages": messages}))
     await engine.dispose()

@@ -118,7 +118,7 @@ def test_commands_print_secrets_alone(tmp_path: Path) -> None:
     database = f"sqlite:///{tmp_path}/memfs.db"
     memfs("stores", "create", "Notes", "--url", database)
     assert memfs("keys", "create", "k", "--url", database).stdout.startswith("sk-memfs-api01-")
-    made = memfs("sessions", "create", "--store", "Notes", "--instructions", "Notes", "Be brief.", "--url", database)
+    made = memfs("sessions", "create", "--store", "Notes", "--instructions", "notes", "Be brief.", "--url", database)
     assert made.stdout.startswith("sk-memfs-sesn01-")
     assert len(made.stdout.splitlines()) == 1
     for wrong in (["--store", "nothing"], ["--store", "Notes", "--store", "notes:ro"], ["--instructions", "Notes", "x"]):
