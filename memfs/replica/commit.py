@@ -130,7 +130,8 @@ class Committer:
         attached.blobs.put(sha256, content)
         # Until the kernel asks again it has the size of what was written here, whatever that was merged to.
         seen = head if head.sha256 == sha256 else _with_content(head, sha256, len(content))
-        attached.readings.wrote(seen)
+        if seen is not head:
+            attached.readings.wrote(seen)
         if draft.generation == generation:
             file.draft = None
             file.shown = seen
@@ -153,6 +154,7 @@ class Committer:
         file.head = head
         attached.tree.by_id[head.memory_id] = file
         attached.note_change(head.memory_id)
+        attached.readings.wrote(head)
         if file.continues_park:
             file.continues_park = False
             attached.journal.remove_park(head.memory_id)

@@ -512,7 +512,6 @@ class Namespace:
             attached.forget_draft(file)
             file.draft = None
             file.shown = head
-        self.attached.readings.wrote(head)
         file.committed_at = trio.current_time()
         if file.meta is not None:
             attached.remember_meta(file)
