@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from memfs.model.ids import SessionId, StoreId
 from memfs.model.objects import Access, Model, Time
@@ -24,6 +24,19 @@ class MemoryStoreResource(Model):
     name: str = ""
     description: str = ""
     mount_path: str | None = None
+
+    @field_validator("access", mode="before")
+    @classmethod
+    def _known_access(cls, value: object) -> object:
+        """Absent means read_write; an access that this program does not know yet is not taken for the right to write."""
+        if value is None:
+            return "read_write"
+        return value if value == "read_write" else "read_only"
+
+    @field_validator("name", "description", mode="before")
+    @classmethod
+    def _text(cls, value: object) -> object:
+        return "" if value is None else value
 
     @property
     def directory_name(self) -> str | None:

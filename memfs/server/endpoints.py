@@ -2,7 +2,7 @@
 
 from starlette.responses import Response
 
-from memfs.model.errors import NotFound
+from memfs.model.errors import InvalidRequest, NotFound
 from memfs.model.ids import ApiKeyId, MemoryId, SessionId
 from memfs.model.objects import Page, Store
 from memfs.server.calls import Call, in_thread
@@ -39,6 +39,8 @@ async def _attached_stores(call: Call) -> Page[Store]:
     """All that a session attaches, on one page: they are eight at most, so a cursor is never given and none is valid."""
     query = call.query
     query.limit()
+    if query.text("page") is not None:
+        raise InvalidRequest("page is not a cursor of this list")
     since, until, archived = query.time("created_at[gte]"), query.time("created_at[lte]"), query.flag("include_archived")
     stores = []
     for store_id in call.principal.attachments or ():

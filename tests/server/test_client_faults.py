@@ -22,7 +22,7 @@ from memfs.model.errors import (
     Unauthenticated,
     Unavailable,
 )
-from memfs.model.ids import MemoryId, StoreId
+from memfs.model.ids import MemoryId, SessionId, StoreId
 from memfs.model.objects import Store
 from memfs.stores.credentials import Credentials
 from memfs.stores.managed import ManagedMemoryStore, open_managed
@@ -427,3 +427,50 @@ async def test_an_id_is_no_other_endpoint(bad_wire: Wire, client: ManagedMemoryS
     with pytest.raises(NotFound):
         await client.delete_memory(StoreId("memstore_1"), MemoryId(identifier))
     assert bad_wire.requests == []
+
+
+# Sessions
+
+SESSION = {
+    "id": "sesn_1",
+    "type": "session",
+    "status": "running",
+    "created_at": "2026-01-01T00:00:00Z",
+    "updated_at": "2026-01-01T00:00:00.5Z",
+    "agent": {"id": "agent_1"},
+    "resources": [
+        {"type": "github_repository", "url": "https://example.com/r", "mount_path": "/workspace/r"},
+        {"type": "memory_store", "memory_store_id": "memstore_1"},
+        {
+            "type": "memory_store",
+            "memory_store_id": "memstore_2",
+            "access": None,
+            "instructions": None,
+            "name": None,
+            "description": None,
+            "mount_path": "/mnt/memory/notes/",
+        },
+        {"type": "memory_store", "memory_store_id": "memstore_3", "access": "read_only", "name": "n", "more": 1},
+        {"type": "memory_store", "memory_store_id": "memstore_4", "access": "of_a_kind_to_come"},
+    ],
+}
+
+
+async def test_what_a_session_attaches(bad_wire: Wire, client: ManagedMemoryStore) -> None:
+    bad_wire.script = fixed(answer(200, json.dumps(SESSION).encode()))
+    session = await client.retrieve_session(SessionId("sesn_1"))
+    assert bad_wire.requests[0].headers["anthropic-beta"] == "managed-agents-2026-04-01"
+    attached = [(r.memory_store_id, r.access, r.name, r.directory_name) for r in session.memory_stores]
+    assert attached == [
+        ("memstore_1", "read_write", "", None),
+        ("memstore_2", "read_write", "", "notes"),
+        ("memstore_3", "read_only", "n", None),
+        ("memstore_4", "read_only", "", None),
+    ]
+
+
+async def test_a_service_in_trouble_is_not_stormed(bad_wire: Wire, client: ManagedMemoryStore) -> None:
+    bad_wire.script = fixed(answer(503, ERROR, retry_after="0"))
+    with pytest.raises(Unavailable):
+        await client.list_stores()
+    assert len(bad_wire.requests) <= TIMEOUT / 0.1 + 1

@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psycopg
 import pytest
 
 from tests.harness.api import Api
+from tests.harness.postgres import Cluster
 from tests.harness.serving import ServerProcess, memfs, serving
 
 
@@ -170,3 +172,25 @@ def test_several_servers_on_one_database(database: str, tmp_path: Path) -> None:
         there.refused(there.get("memory_stores"), 401, "authentication_error")
         here.close()
         there.close()
+
+
+def test_a_database_that_drops_its_connections(postgres_cluster: Cluster, tmp_path: Path) -> None:
+    database = postgres_cluster.new_database()
+    with serving(database, tmp_path) as server:
+        _, secret = server.create_key()
+        api = Api(server.url, secret)
+        store = api.create_store()
+        with psycopg.connect(database, autocommit=True) as administrator:
+            administrator.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+        answers = [api.post(f"memory_stores/{store}/memories", {"path": f"/{number}", "content": ""}) for number in range(20)]
+        assert {answer.status_code for answer in answers} <= {200, 503}
+        for refused in (answer for answer in answers if answer.status_code == 503):
+            assert refused.headers["retry-after"] == "1"
+            assert "127.0.0.1" not in api.refused(refused, 503, "api_error")["message"]
+        assert answers[-1].status_code == 200
+        listed = api.ok(api.get(f"memory_stores/{store}/memories", limit=100))["data"]
+        assert len(listed) == sum(1 for answer in answers if answer.status_code == 200)
+        api.close()

@@ -8,9 +8,10 @@ attempt may have been applied: `Answer.maybe_applied` says so, and a call that m
 import email.utils
 import json
 import random
+import ssl
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import quote, urlsplit
@@ -76,6 +77,8 @@ class Connection:
         step = timeout / 2
         self._client = httpx.AsyncClient(
             http2=True,
+            # Loading the certificates takes a while, and only https needs them. $SSL_CERT_FILE counts for any host.
+            verify=httpx.create_ssl_context() if self.url.startswith("https:") else False,
             follow_redirects=False,  # a redirect would carry the credential to a place nobody chose
             timeout=httpx.Timeout(step, pool=timeout),
             limits=httpx.Limits(
@@ -151,6 +154,8 @@ class Connection:
                     maybe_applied = maybe_applied or reply.status != 429
                     trouble = (RateLimited if reply.status == 429 else Unavailable)(failure.sentence())
                     wait = _retry_after(reply.headers)
+                    if wait is not None:
+                        wait = max(wait, _FIRST_DELAY)  # "at once" from a service in trouble would be a storm
                 if wait is None:
                     wait = delay * random.uniform(0.75, 1.25)
                     delay = min(delay * 2, _LONGEST_DELAY)
@@ -221,9 +226,27 @@ def encodable(text: str) -> bool:
 def _reason(error: httpx.TransportError) -> str:
     if isinstance(error, httpx.TimeoutException):
         return "time-out"
-    if isinstance(error, httpx.ConnectError):
-        return "no connection (" + (str(error) or "refused") + ")"
-    return "the connection broke"
+    if not isinstance(error, httpx.ConnectError):
+        return "the connection broke"
+    causes = list(_causes(error))
+    for cause in causes:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return f"its certificate is not to be trusted ({cause.verify_message}); $SSL_CERT_FILE names other authorities"
+    for cause in causes:
+        if isinstance(cause, OSError) and cause.strerror:
+            return f"no connection ({cause.strerror})"
+    return f"no connection ({error})" if str(error) else "no connection"
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """`error`, what it was raised from, and so on."""
+    following: BaseException | None = error
+    while following is not None:
+        yield following
+        if isinstance(following, BaseExceptionGroup):
+            for part in following.exceptions:
+                yield from _causes(part)
+        following = following.__cause__ or following.__context__
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
