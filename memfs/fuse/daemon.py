@@ -24,12 +24,14 @@ from memfs.replica.errors import DrainIncomplete
 from memfs.replica.notices import Notices
 from memfs.replica.replica import Replica, open_replica
 from memfs.stores.base import MemoryStore
+from memfs.views.live import versions_of
 from memfs.views.state import StateDirectory, status_json
 
 log = logging.getLogger(__name__)
 
 STATUS_SECONDS = 1.0
 DRAIN_SECONDS = 60.0
+VERSIONS_NAME = ".versions"
 
 
 def run(
@@ -91,6 +93,10 @@ async def _serve(options: MountOptions, open_service: Callable[[], Awaitable[Mem
         operations = Operations(options, root, translator)
         for replica in replicas:
             replica.attached.attributes_changed = operations.attributes_changed
+            if service.capabilities.versions:
+                operations.store_views[replica.name] = {
+                    VERSIONS_NAME: versions_of(replica, max_staleness=options.max_staleness, timeout=options.timeout)
+                }
         signals = stack.enter_context(_signals())
         _mount(operations, options, replicas)
         try:

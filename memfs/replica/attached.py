@@ -48,6 +48,8 @@ class Attached:
     """Tells the kernel that what it knows about a node's size and times is old; must not block."""
     changed_here: dict[MemoryId, float] = field(default_factory=dict)
     """When this mount last changed a memory (trio's clock): an older answer of the store must not undo it in the tree."""
+    edition: int = 0
+    """Counts the changes that this mount made in the store."""
     pending: set[File] = field(default_factory=set)
     """Files whose bytes could not be stored, kept in the journal."""
     reasons: dict[File, str] = field(default_factory=dict)
@@ -295,6 +297,7 @@ class Attached:
         self.reasons.pop(file, None)
 
     def note_change(self, memory_id: MemoryId) -> None:
+        self.edition += 1
         self.changed_here[memory_id] = trio.current_time()
 
     def state(self, file: File) -> str:

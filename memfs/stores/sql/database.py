@@ -17,7 +17,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from memfs.model.errors import InvalidRequest, MemfsError, Unavailable
+from memfs.model.errors import InvalidRequest, MemfsError, NotSupported, Unavailable
 from memfs.model.objects import Actor
 from memfs.stores.base import Capabilities
 from memfs.stores.sql import schema
@@ -66,8 +66,10 @@ class SqlDatabase(ABC):
             from memfs.stores.sql.sqlite_database import SqliteDatabase
 
             return await SqliteDatabase.open_url(url, threads, timeout, max_memories)
-        from memfs.stores.sql.postgresql_database import PostgresqlDatabase
-
+        try:
+            from memfs.stores.sql.postgresql_database import PostgresqlDatabase
+        except ImportError as error:
+            raise NotSupported(f"PostgreSQL needs psycopg, which does not load ({error}): install memfs[postgresql]") from None
         return await PostgresqlDatabase.open_url(url, timeout, max_memories)
 
     def store_service(self, actor: Actor) -> "SqlMemoryStore":

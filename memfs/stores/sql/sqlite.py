@@ -8,12 +8,21 @@ from pathlib import Path
 
 from sqlalchemy import URL, Engine, create_engine, event
 
-from memfs.model.errors import InvalidRequest, MemfsError, PermissionDenied, Unavailable
+from memfs.model.errors import InvalidRequest, MemfsError, NotSupported, PermissionDenied, Unavailable
 from memfs.stores.sql.statement import Connection, DriverConnection
 
 _PREFIX = "sqlite:///"
+# The first with RETURNING.
+_OLDEST = (3, 35, 0)
 # The log is cut back to this when it is reset after a burst of writes.
 _LOG_BYTES_KEPT = 16 * 1024 * 1024
+
+
+def check_library() -> None:
+    """Raise `NotSupported` when Python's SQLite is too old."""
+    if sqlite3.sqlite_version_info < _OLDEST:
+        needed = ".".join(str(number) for number in _OLDEST)
+        raise NotSupported(f"this Python has SQLite {sqlite3.sqlite_version}, memfs needs {needed} or newer")
 
 
 def path_of(url: str) -> Path:

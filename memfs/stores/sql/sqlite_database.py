@@ -43,6 +43,7 @@ class SqliteDatabase(SqlDatabase):
     @classmethod
     async def open_url(cls, url: str, threads: bool, timeout: float, max_memories: int) -> "SqliteDatabase":
         """Raises `MemfsError` with what is wrong with the file."""
+        sqlite.check_library()
         path = sqlite.path_of(url)
         await anyio.to_thread.run_sync(sqlite.prepare_file, path)
         database = cls(path, threads, timeout, max_memories)
