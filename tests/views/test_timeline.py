@@ -58,7 +58,7 @@ def _assert_agrees(timeline: Timeline, changes: list[Change]) -> None:
     assert timeline.names_below("/") == {change.path.split("/")[1] for change in changes if change.path is not None}
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(_VERSIONS, st.data())
 def test_adding_redacting_and_pruning(versions: list[MemoryVersion], data: st.DataObject) -> None:
     timeline = Timeline()

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memfs.replica.tree import NAME_MAX
@@ -57,6 +57,7 @@ def test_what_names_no_instant(text: str) -> None:
     assert parse_instant(text, _NOW) is None
 
 
+@settings(deadline=None)
 @given(st.datetimes(min_value=datetime(1, 1, 2), max_value=datetime(9999, 12, 30)), st.integers(-23, 23))
 def test_every_full_time_names_itself(time: datetime, hours: int) -> None:
     aware = time.replace(tzinfo=UTC)
@@ -83,6 +84,7 @@ _SEGMENTS = st.one_of(
 )
 
 
+@settings(deadline=None)
 @given(_SEGMENTS, _SEGMENTS, st.booleans())
 def test_shown_names_are_clear(one: str, other: str, in_root: bool) -> None:
     shown = shown_name(one, in_root=in_root)
