@@ -13,7 +13,7 @@ import anyio
 import pytest
 import trio
 
-from memfs.model.errors import InvalidRequest, MemfsError, PermissionDenied, Unavailable
+from memfs.model.errors import InvalidRequest, MemfsError, NotSupported, PermissionDenied, Unavailable
 from memfs.model.objects import ApiActor, SessionActor, UserActor
 from memfs.stores.open import default_url, open_service
 from memfs.stores.sql import SqlDatabase, SqlMemoryStore
@@ -127,6 +127,20 @@ async def test_a_path_below_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(MemfsError, match=r"cannot be created: (File exists|Not a directory)"):
         await SqlDatabase.open(f"sqlite:///{tmp_path / 'file' / 'memories.db'}")
+
+
+async def test_a_library_that_is_too_old(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sqlite3.sqlite_version_info", (3, 34, 1))
+    with pytest.raises(NotSupported, match=r"needs 3\.35\.0"):
+        await SqlDatabase.open(f"sqlite:///{path}")
+
+
+async def test_a_driver_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in [name for name in sys.modules if name.startswith(("psycopg", "memfs.stores.sql.postgresql"))]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(NotSupported, match=r"install memfs\[postgresql\]"):
+        await open_service("postgresql://memfs@127.0.0.1/memfs", actor=ACTOR)
 
 
 def _open_as_nobody(file: Path, own: Path) -> str:
@@ -249,6 +263,25 @@ async def test_redacted_bytes_are_nowhere_in_the_files(path: Path, service: SqlM
     assert b"battery staple" not in found
     assert b"tr0ub4dor" not in found
     assert b"kept in the file" in found
+
+
+async def test_redaction_waits_for_a_reader(path: Path, service: SqlMemoryStore) -> None:
+    store = await service.create_store("Notes")
+    memory = await service.create_memory(store.id, "/a", "correct horse battery staple")
+    await service.update_memory(store.id, memory.id, content="public")
+    reader = sqlite3.connect(path, isolation_level=None)
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM memories").fetchall()
+
+    async def stop_reading() -> None:
+        await trio.sleep(0.2)
+        reader.execute("COMMIT")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(stop_reading)
+        await service.redact_version(store.id, memory.memory_version_id)
+    reader.close()
+    assert b"battery staple" not in b"".join(file.read_bytes() for file in path.parent.iterdir())
 
 
 async def test_bytes_of_a_deleted_store_are_nowhere_in_the_files(path: Path, service: SqlMemoryStore) -> None:

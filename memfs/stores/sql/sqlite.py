@@ -134,9 +134,10 @@ def sync(path: Path) -> None:
         raise Unavailable(f"the database {path} cannot be synced: {error.strerror}") from None
 
 
-def empty_log(connection: Connection) -> None:
-    """Write the log into the database and cut it to nothing, as far as other processes' reading allows at this moment."""
-    connection.driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+def empty_log(connection: Connection) -> bool:
+    """Write the log into the database and cut it to nothing; return whether others' reading allowed it at this moment."""
+    (busy, _, _) = connection.driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0]
+    return not busy
 
 
 def _fsync(path: Path) -> None:

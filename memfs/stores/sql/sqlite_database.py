@@ -17,6 +17,10 @@ from memfs.stores.sql.statement import Connection, DriverConnection
 
 _LOCAL_MAX_LIMIT = 10_000
 
+# Our own reads end within milliseconds; another program's that goes on for longer keeps the log until a later checkpoint.
+_PURGE_ATTEMPTS = 20
+_PURGE_PAUSE = 0.05
+
 
 class SqliteDatabase(SqlDatabase):
     """Use `SqlDatabase.open`."""
@@ -99,7 +103,10 @@ class SqliteDatabase(SqlDatabase):
         await anyio.to_thread.run_sync(sqlite.sync, self._path)
 
     async def purge(self) -> None:
-        await self._run(sqlite.empty_log, lengthy=True)
+        for _ in range(_PURGE_ATTEMPTS):
+            if await self._run(sqlite.empty_log, lengthy=True):
+                return
+            await anyio.sleep(_PURGE_PAUSE)
 
     async def aclose(self) -> None:
         # Back to the pool, whose connections end in a thread: the last one may have to write the log back.
