@@ -31,7 +31,7 @@ class ReplicaPaths:
         return [child.segment for child in node.children.values() if isinstance(child, Directory) or _is_memory(child)]
 
     async def _find(self, path: str) -> Node | None:
-        await self._send_what_waits()
+        await self.settle()
         node: Node = self.replica.root
         for segment in path.split("/")[1:]:
             if not isinstance(node, Directory):
@@ -42,7 +42,7 @@ class ReplicaPaths:
             node = child
         return node
 
-    async def _send_what_waits(self) -> None:
+    async def settle(self) -> None:
         with contextlib.suppress(MemfsError):  # noted by whoever waited for it; the history shows what is
             await self.replica.parking.finish_below("")
         if self.replica.attached.edition != self._edition:

@@ -1,7 +1,7 @@
 """`.versions/@log` and `@log.jsonl`: the history of a store, newest first, asked for as it is read."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import trio
 
@@ -35,8 +35,18 @@ def json_line(version: MemoryVersion) -> str:
 class LogFile(ViewFile):
     """The versions of a store as lines. Each open reads them anew, one page of the service whenever its reader gets there."""
 
-    def __init__(self, key: str, history: History, line: Callable[[MemoryVersion], str], *, mtime_ns: int) -> None:
+    def __init__(
+        self,
+        key: str,
+        history: History,
+        line: Callable[[MemoryVersion], str],
+        *,
+        settle: Callable[[], Awaitable[None]],
+        mtime_ns: int,
+    ) -> None:
+        """`settle` is awaited before the history is read."""
         super().__init__(key, mtime_ns=mtime_ns)
+        self._settle = settle
         self._history = history
         self._line = line
 
@@ -49,6 +59,7 @@ class LogFile(ViewFile):
         return True
 
     async def open(self) -> Content:
+        await self._settle()
         return _LogContent(self._history, self._line)
 
 

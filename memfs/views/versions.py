@@ -34,6 +34,10 @@ class LivePaths(Protocol):
         """The segments of memories and prefixes directly below `prefix`; none when it does not exist."""
         ...
 
+    async def settle(self) -> None:
+        """Send what the mount holds back for a moment, such as a delete, so that the history has it; never fails."""
+        ...
+
 
 def version_xattrs(change: Change) -> Mapping[str, bytes]:
     """The extended attributes of a version, by their full names; absent where the service does not tell."""
@@ -200,11 +204,11 @@ class VersionsDirectory(PathDirectory):
         self._now = now
 
     async def lookup(self, name: str) -> ViewDirectory | ViewFile | None:
-        if name == "@log":
-            return LogFile(f"{self._view_key}:{name}", self._history, text_line, mtime_ns=self.mtime_ns)
-        if name == "@log.jsonl":
-            return LogFile(f"{self._view_key}:{name}", self._history, json_line, mtime_ns=self.mtime_ns)
+        if line := {"@log": text_line, "@log.jsonl": json_line}.get(name):
+            key = f"{self._view_key}:{name}"
+            return LogFile(key, self._history, line, settle=self._live.settle, mtime_ns=self.mtime_ns)
         if name.startswith("@"):
+            await self._live.settle()
             instant = parse_instant(name[1:], self._now())
             if instant is not None:
                 return SnapshotDirectory(self._view_key, name, self._history, await self._history.at(instant))

@@ -418,6 +418,20 @@ async def test_the_log_is_the_history_newest_first(world: World) -> None:
     assert [MemoryVersion.model_validate(item) for item in objects] == versions
 
 
+@pytest.mark.parametrize("name", ["@log", "@log.jsonl"])
+async def test_a_delete_that_waits_is_sent_before_the_log_is_read(local: World, name: str) -> None:
+    memory = await _create(local, "/a.md", "x")
+    log = await local.find(name)
+    assert isinstance(log, ViewFile)
+    local.paths.held_back.append(memory)
+    assert b"deleted" in await read(log)
+
+
+async def test_a_delete_that_waits_is_sent_before_a_time_is_looked_at(local: World) -> None:
+    local.paths.held_back.append(await _create(local, "/a.md", "x"))
+    assert await local.ls("@0s") == []
+
+
 async def test_the_log_is_asked_for_as_it_is_read(remote: World) -> None:
     memory = await _create(remote, "/a.md", "0")
     for number in range(1, 350):

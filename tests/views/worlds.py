@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from memfs.model.ids import StoreId, new_api_key_id, new_session_id
+from memfs.model.ids import MemoryId, StoreId, new_api_key_id, new_session_id
 from memfs.model.objects import ApiActor, Memory, MemoryVersion, Page, SessionActor
 from memfs.replica.blobs import BlobCache
 from memfs.replica.tree import Head, head_of
@@ -52,6 +52,12 @@ class StoredPaths:
     def __init__(self, service: MemoryStore, store_id: StoreId) -> None:
         self.service = service
         self.store_id = store_id
+        self.held_back: list[MemoryId] = []
+        """Memories whose delete waits, as after an unlink."""
+
+    async def settle(self) -> None:
+        while self.held_back:
+            await self.service.delete_memory(self.store_id, self.held_back.pop())
 
     async def _list(self, prefix: str) -> dict[str, Head | None]:
         found: dict[str, Head | None] = {}
@@ -84,9 +90,8 @@ class World:
         self.clock = 0.0
         self.blobs = BlobCache()
         self.history = History(service, store_id, self.blobs, max_staleness=bound, timeout=8.0, clock=lambda: self.clock)
-        self.root = VersionsDirectory(
-            f"versions:{store_id}", self.history, StoredPaths(service, store_id), mtime_ns=1_000_000_000
-        )
+        self.paths = StoredPaths(service, store_id)
+        self.root = VersionsDirectory(f"versions:{store_id}", self.history, self.paths, mtime_ns=1_000_000_000)
 
     @property
     def counted(self) -> CountedStore:
