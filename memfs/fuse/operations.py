@@ -35,6 +35,11 @@ class Operations(Base):
     @operation
     async def lookup(self, parent_inode: int, name: bytes, ctx: Context) -> Entries:
         parent = self.node(parent_inode)
+        if isinstance(parent, Directory) and parent.volume.feed.is_fresh():
+            # The usual case, without a wait: the directory is known.
+            known = parent.children.get(name.decode("ascii", "replace"))
+            if known is not None:
+                return self.answer(known, "")
         if name == b".":
             return self.answer(parent, "")
         if name == b"..":
@@ -86,7 +91,7 @@ class Operations(Base):
     @operation
     async def getattr(self, inode: int, ctx: Context) -> Entries:
         node = self.node(inode)
-        if isinstance(node, File | Directory):
+        if isinstance(node, File | Directory) and not node.volume.feed.is_fresh():
             await node.volume.feed.ensure()
         return self.attributes.of(node)
 
@@ -431,7 +436,7 @@ class Operations(Base):
     @operation
     async def flush(self, fh: int) -> None:
         handle = self.handles[fh]
-        if isinstance(handle, Handle):
+        if isinstance(handle, Handle) and handle.writable:
             await self.replica_of(handle.file).files.flush(handle)
 
     @operation

@@ -19,6 +19,10 @@ from memfs.replica.parking import Parking
 from memfs.replica.tree import Head, spread_time, time_ns
 
 OVERLAP = timedelta(seconds=10)
+TRIM_ABOVE = 1000
+"""How much is remembered of changes before what is old is forgotten."""
+REMEMBER_CHANGED_SECONDS = 60.0
+"""For how long an answer of the store may be on its way."""
 LOCAL_POLL_SECONDS = 0.05
 """How often a mount in use looks at a store where looking is cheap."""
 IDLE_AFTER_BOUNDS = 2
@@ -55,6 +59,7 @@ class Feed:
         self._lock = trio.Lock()
         self._used = trio.Event()
         self._listed_at = float("-inf")
+        self._trim_seen_at = self._trim_changed_at = TRIM_ABOVE
 
     async def start(self) -> None:
         """Begin at the newest version: whatever is listed later holds all before it."""
@@ -72,6 +77,16 @@ class Feed:
         self.checked_at = now
         self.fresh_until = now + self.bound / 2
         self.stale_since = None
+
+    def is_fresh(self) -> bool:
+        """Whether the tree is within the bound at this moment; counts as a use of the mount."""
+        now = trio.current_time()
+        if now > self.fresh_until:
+            return False
+        self.used_at = now
+        if not self._used.is_set():
+            self._used.set()
+        return True
 
     async def ensure(self) -> None:
         """Return when the tree is fresh; when the store does not answer, with what is known (then `stale_since` is set)."""
@@ -230,11 +245,13 @@ class Feed:
         attached.place(head, version.path)
 
     def _trim(self, now: float) -> None:
-        if self._newest is not None and len(self._seen) > 1000:
-            horizon = self._newest - 2 * OVERLAP
+        strict = self.attached.service.capabilities.strict_time_order
+        if self._newest is not None and len(self._seen) > self._trim_seen_at:
+            horizon = self._newest if strict else self._newest - 2 * OVERLAP
             self._seen = {key: time for key, time in self._seen.items() if time >= horizon}
-        horizon_here = now - 60
-        if len(self.attached.changed_here) > 1000:
-            self.attached.changed_here = {
-                key: changed for key, changed in self.attached.changed_here.items() if changed >= horizon_here
-            }
+            self._trim_seen_at = TRIM_ABOVE + 2 * len(self._seen)
+        changed_here = self.attached.changed_here
+        if len(changed_here) > self._trim_changed_at:
+            for key in [key for key, changed in changed_here.items() if changed < now - REMEMBER_CHANGED_SECONDS]:
+                del changed_here[key]
+            self._trim_changed_at = TRIM_ABOVE + 2 * len(changed_here)

@@ -42,6 +42,8 @@ from memfs.replica.scratchtree import ScratchNode, ScratchTree
 from memfs.replica.tree import NAME_MAX, Directory, File, Head, Kind, Meta, Node
 
 RENAMES_IN_FLIGHT = 8
+ROOM_KNOWN_SECONDS = 0.5
+ROOM_AMPLE = 5_000
 
 
 def check_name(name: bytes) -> str:
@@ -90,6 +92,8 @@ class Namespace:
         self.list_directory = listing.directory
         self.list_below = listing.below
         self.feed = feed
+        self._room: int | None = None
+        self._room_until = float("-inf")
 
     def check_child(self, directory: Directory, segment: str) -> str:
         """The path of a child to be. Raises `PathTooLong`, and `NoSuchName` in a directory that was removed."""
@@ -168,8 +172,16 @@ class Namespace:
         maximum = attached.service.capabilities.max_memories
         if maximum is None or not attached.service.capabilities.local:
             return
+        now = trio.current_time()
+        if self._room is not None and now < self._room_until:
+            return
         usage = await attached.service.usage(attached.store_id)
-        if usage is not None and usage.memories >= maximum:
+        if usage is None:
+            return
+        self._room = maximum - usage.memories
+        # Far from the cap nobody fills the store within a moment.
+        self._room_until = now + (ROOM_KNOWN_SECONDS if self._room > ROOM_AMPLE else 0)
+        if self._room <= 0:
             raise StoreFull(f"the store {attached.name} holds {maximum:,} memories, as many as it may: remove some first")
 
     def _looks_temporary(self, directory: Directory, segment: str, mode: int, flags: int, umask: int) -> bool:

@@ -24,8 +24,12 @@ class Readings:
     def read(self, head: Head, process: int) -> None:
         """`process` sees the bytes of `head`."""
         memory_id = head.memory_id
+        readers = self._readers.get(memory_id)
+        if readers is None:
+            readers = self._readers[memory_id] = {}
+        elif readers.get(process) is head and self._last.get(memory_id) is head:
+            return
         self._remember(head)
-        readers = self._readers.setdefault(memory_id, {})
         if len(readers) >= PROCESSES and process not in readers:
             del readers[next(iter(readers))]
         readers[process] = head

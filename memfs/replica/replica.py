@@ -98,10 +98,8 @@ class Replica:
 
     async def lookup(self, directory: Directory, name: bytes) -> Node | None:
         """The child of that name, None when there is none. Raises `PathTooLong`, and `Unavailable` when nobody knows."""
-        if trio.current_time() > self.feed.fresh_until:
+        if not self.feed.is_fresh():
             await self.feed.ensure()
-        else:
-            self.feed.used_at = trio.current_time()
         segment = look_up_name(name)
         if segment is None:
             return None
