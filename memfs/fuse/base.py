@@ -1,5 +1,6 @@
 """What all FUSE operations of a mount share: nodes, open handles, attributes, and the wrapper that no exception escapes."""
 
+import contextlib
 import errno
 import functools
 import itertools
@@ -137,10 +138,8 @@ class Base(pyfuse3.Operations):
     def attributes_changed(self, node: Node) -> None:
         """Make the kernel ask again for a node's attributes; takes no lock there, so it is safe anywhere."""
         if node.bound is not None:
-            try:
+            with contextlib.suppress(OSError):  # the kernel has forgotten it already
                 pyfuse3.invalidate_inode(pyfuse3.InodeT(node.bound), attr_only=True)
-            except OSError:
-                pass  # the kernel has forgotten it already
 
     # Errors
 

@@ -119,7 +119,8 @@ async def _serve(options: MountOptions, open_service: Callable[[], Awaitable[Mem
 
 @contextlib.contextmanager
 def _signals() -> Iterator[AsyncIterator[int]]:
-    """SIGTERM and SIGINT as they come. They end the process never again: what waits is stored first, and one that comes when all
+    """SIGTERM and SIGINT as they come. They end the process never again: what waits is stored first, and one that comes when
+    all
     is stored must not make that look like a failure."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)  # what the receiver below puts back at its end

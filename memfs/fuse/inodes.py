@@ -1,8 +1,8 @@
 """Which node each of the kernel's inode numbers means.
 
-A node has one number that it shows for good (`Node.number`). The kernel may know it by another one for a while: after an atomic
-save the name still points at the temporary file's inode, an *alias*. As soon as nobody holds either open, a look-up answers with the
-node's own number, and the kernel lets the alias go.
+A node has one number that it shows for good (`Node.number`). The kernel may know it by another one for a while: after an
+atomic save the name still points at the temporary file's inode, an *alias*. As soon as nobody holds either open, a look-up
+answers with the node's own number, and the kernel lets the alias go.
 """
 
 from memfs.replica.tree import Inode, Node, inode_for

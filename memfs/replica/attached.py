@@ -1,4 +1,4 @@
-"""What the parts of a replica share: the store, its tree, its local state, and how to bring an answer of the store into both."""
+"""What the parts of a replica share: the store, its tree, its local state, and the ways from the one to the others."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

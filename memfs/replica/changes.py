@@ -1,9 +1,9 @@
 """Follows the store's versions, so that the tree is never older than the freshness bound.
 
-Demand-driven: an access past the bound waits for one poll that all waiters share, a mount in use polls ahead of the bound, an idle
-one asks nothing. A poll asks for the versions since the newest one seen, with an overlap, because a service's clock may put a
-version a little before one that was seen already; ids that were seen are not looked at twice. Now and then all that is listed is
-listed again: that finds what the versions could not tell (pruned, clock set back, a server without the filter).
+Demand-driven: an access past the bound waits for one poll that all waiters share, a mount in use polls ahead of the bound, an
+idle one asks nothing. A poll asks for the versions since the newest one seen, with an overlap, because a service's clock may
+put a version a little before one that was seen already; ids that were seen are not looked at twice. Now and then all that is
+listed is listed again: that finds what the versions could not tell (pruned, clock set back, a server without the filter).
 """
 
 from collections.abc import Awaitable, Callable

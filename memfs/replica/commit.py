@@ -1,7 +1,7 @@
 """From a draft to a version: one create or one update, with the hash that the draft was based on; never an overwrite.
 
-When the precondition fails, somebody else saved meanwhile. Then the two are merged by lines and stored on top of the new head, again
-with its hash, until it holds. What cannot be merged stays apart: the head keeps theirs, ours becomes a sibling.
+When the precondition fails, somebody else saved meanwhile. Then the two are merged by lines and stored on top of the new
+head, again with its hash, until it holds. What cannot be merged stays apart: the head keeps theirs, ours becomes a sibling.
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
 """What was written to a file and is not in the store yet.
 
-A file has at most one draft: every handle and mapping reads and writes it. It begins with the first write or truncation, from the
-bytes of its *base* (the head that the writer saw), and ends when a commit has stored all of it. Files that never reach the store
-keep their bytes in a local file instead of memory, and may be of any size.
+A file has at most one draft: every handle and mapping reads and writes it. It begins with the first write or truncation, from
+the bytes of its *base* (the head that the writer saw), and ends when a commit has stored all of it. Files that never reach
+the store keep their bytes in a local file instead of memory, and may be of any size.
 """
 
 import contextlib
@@ -139,8 +139,8 @@ class FileBuffer:
 class Draft:
     """The bytes of a file as its writers see them.
 
-    `generation` counts changes: a commit stores a snapshot, and what changed meanwhile stays dirty. `refusal` is set when a write
-    was refused after another had been accepted; nothing of the draft is sent until it is truncated.
+    `generation` counts changes: a commit stores a snapshot, and what changed meanwhile stays dirty. `refusal` is set when a
+    write was refused after another had been accepted; nothing of the draft is sent until it is truncated.
     """
 
     __slots__ = ("append_only", "base", "base_content", "buffer", "dirty", "generation", "mtime_ns", "refusal", "since_ns")

@@ -1,7 +1,8 @@
 """Opening, reading, writing and closing the files of one store: the rules of one save, one version.
 
-Closing a file is called *flush* here, as FUSE does: it happens once for each descriptor that refers to the open file, also those
-that a shell or a fork made, so a flush may come before anything, or only half, was written. *Release* comes once, after the last.
+Closing a file is called *flush* here, as FUSE does: it happens once for each descriptor that refers to the open file, also
+those that a shell or a fork made, so a flush may come before anything, or only half, was written. *Release* comes once, after
+the last.
 """
 
 import os

@@ -8,8 +8,9 @@ from memfs.replica.tree import File
 class Handle:
     """One open of one file.
 
-    `fresh`: it created the file or cut it to nothing, and nothing else. `wrote`: bytes went through it since the last flush that
-    dealt with them. `flushed`: a flush of it committed. `shared`: it was written to after that, so several processes use it.
+    `fresh`: it created the file or cut it to nothing, and nothing else. `wrote`: bytes went through it since the last flush
+    that dealt with them. `flushed`: a flush of it committed. `shared`: it was written to after that, so several processes use
+    it.
     """
 
     __slots__ = ("appending", "file", "flushed", "fresh", "process", "shared", "writable", "wrote")

@@ -1,7 +1,8 @@
 """What was written here and is not in the store, and what never goes there: one SQLite database for a store and mount point.
 
-It survives kill -9: a change is on its way to the disk (in the kernel's hands) when the call that makes it returns. `sync` makes it
-survive a loss of power too. The database and its files lie in a directory of mode 0700 that one daemon holds locked at a time.
+It survives kill -9: a change is on its way to the disk (in the kernel's hands) when the call that makes it returns. `sync`
+makes it survive a loss of power too. The database and its files lie in a directory of mode 0700 that one daemon holds locked
+at a time.
 """
 
 import fcntl

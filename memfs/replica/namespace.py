@@ -382,7 +382,7 @@ class Namespace:
             attached.directory_changed(new_directory)
 
     async def rename_out(self, node: ScratchNode, directory: Directory, name: bytes, *, replace: bool, process: int) -> File:
-        """A file of a scratch directory gets a name in the store. Raises `CrossesBorder` for anything but an idle plain file."""
+        """A file of a scratch directory gets a name in the store. Raises `CrossesBorder` for any but an idle plain file."""
         attached = self.attached
         attached.check_writable()
         segment = check_name(name)

@@ -1,9 +1,9 @@
 """Names taken from a memory that may be given back at once.
 
-Many tools save by taking the old file away first: they unlink it, or rename it to a backup, and create a new one under its name.
-So the name is free at once, but the memory waits, *parked*: a file that appears under the name continues it, as one modified
-version. When none does in time, the deletion or the rename was meant, and goes out. Each park is in the journal, so that a kill in
-between neither loses nor resurrects anything.
+Many tools save by taking the old file away first: they unlink it, or rename it to a backup, and create a new one under its
+name. So the name is free at once, but the memory waits, *parked*: a file that appears under the name continues it, as one
+modified version. When none does in time, the deletion or the rename was meant, and goes out. Each park is in the journal, so
+that a kill in between neither loses nor resurrects anything.
 """
 
 from dataclasses import dataclass, field

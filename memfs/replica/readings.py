@@ -1,9 +1,9 @@
 """Which version of a memory each process has read: what it writes next over the whole file was made from that.
 
-A program that reads a file, thinks, and replaces it must not undo what other sessions saved in between, though the mount has seen
-it by then. So a replacement is stored on the version that its process opened last; where that process opened none (an agent reads
-with one tool and writes with another), on the one that was opened last by any. What is written through this mount counts as known
-to all who use it, as on any local disk.
+A program that reads a file, thinks, and replaces it must not undo what other sessions saved in between, though the mount has
+seen it by then. So a replacement is stored on the version that its process opened last; where that process opened none (an
+agent reads with one tool and writes with another), on the one that was opened last by any. What is written through this mount
+counts as known to all who use it, as on any local disk.
 """
 
 from collections import OrderedDict

@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 
 UNLINK_PARK_SECONDS = 0.1
-"""How long an unlinked name waits for a successor: `mv` from another file system, `tar x` and `git checkout` need under 20 ms."""
+"""How long an unlinked name waits for a successor: `mv` from another file system, `tar x` and others need under 20 ms."""
 RENAME_PARK_SECONDS = 2.0
 """How long a memory renamed to a backup name waits for its successor: editors write the new file in between."""
 SETTLE_SECONDS = 2.0

@@ -4,6 +4,7 @@ Its content is a real directory of the state directory, and every operation is t
 renames need no code, and it outlives the daemon by itself.
 """
 
+import contextlib
 import os
 import stat
 from typing import TYPE_CHECKING
@@ -52,10 +53,8 @@ class ScratchNode(Node):
     def set_meta(self, mode: int | None, uid: int | None, gid: int | None) -> None:
         path: str | int = self.open_descriptors[0] if self.open_descriptors else self.real_path
         if uid is not None or gid is not None:
-            try:
+            with contextlib.suppress(PermissionError):  # only root can keep the owners of an archive
                 os.chown(path, -1 if uid is None else uid, -1 if gid is None else gid, follow_symlinks=isinstance(path, int))
-            except PermissionError:
-                pass  # only root can keep the owners of an archive
         if mode is not None and not stat.S_ISLNK(self.status().st_mode):
             os.chmod(path, mode & 0o7777)
 
