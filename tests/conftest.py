@@ -35,12 +35,14 @@ def processes_of(root: Path) -> dict[int, str]:
         if not directory.name.isdecimal() or int(directory.name) == os.getpid():
             continue
         try:
+            environment = (directory / "environ").read_bytes()
             command = (directory / "cmdline").read_bytes()
-            known = os.fsencode(root) in command or os.fsencode(root) in (directory / "environ").read_bytes()
+            name = (directory / "comm").read_bytes()
         except OSError:
             continue  # it ended meanwhile
-        if known:
-            found[int(directory.name)] = command.replace(b"\0", b" ").decode(errors="replace").strip()
+        if os.fsencode(root) in environment + command:
+            # A process that is just being started has no command line yet.
+            found[int(directory.name)] = (command.replace(b"\0", b" ") or name).decode(errors="replace").strip()
     return found
 
 

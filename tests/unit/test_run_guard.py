@@ -55,10 +55,10 @@ def test_a_run_without_tests_does_not_pass(tmp_path: Path) -> None:
             "import pytest\ndef test_a(request): request.session.shouldstop = 'x'\ndef test_b(): pass",
             "test_b was collected but",
         ),
-        ("import subprocess\ndef test_a(): subprocess.Popen(['sleep', '300'])", "was left running: sleep 300"),
+        ("import subprocess\ndef test_a(): subprocess.Popen(['sleep', '300'])", "was left running: sleep"),
         (
             "import os, subprocess\ndef test_a(): subprocess.Popen(['sleep', '300'], env={'X': os.environ['HOME']})",
-            "was left running: sleep 300",
+            "was left running: sleep",
         ),
         ("import tempfile\ndef test_a(): tempfile.mkstemp(prefix='mine')", "/mine"),
         (
