@@ -187,7 +187,9 @@ def sidecar_name(
         stem, extension = name, ""
     for start, end in ((stem, extension), (stem, ""), (plain, extension), (plain, "")):
         room = max_bytes - len(middle) - 1 - len(end.encode())
-        start = start.encode()[: max(room, 0)].decode("utf-8", "ignore")
+        if room < 0:
+            continue
+        start = start.encode()[:room].decode("utf-8", "ignore")
         candidate = f"{start}.{middle}{end}" if start else f"{middle}{end}"
         if not rules.is_backup(candidate):
             return candidate

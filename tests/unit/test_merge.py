@@ -248,6 +248,12 @@ def test_sidecar_names(name: str, sidecar: str) -> None:
     assert sidecar_name(name, _TIME, "Ab3x") == sidecar
 
 
+def test_an_extension_that_does_not_fit_is_left_out() -> None:
+    name = f"a.{'x' * 20}"
+    assert sidecar_name(name, _TIME, "Ab3x", max_bytes=50) == "a.conflict-20260826T101500.123456Z-Ab3x"
+    assert sidecar_name(name, _TIME, "Ab3x", max_bytes=60).endswith(f"Ab3x.{'x' * 20}")
+
+
 def test_a_sidecar_name_is_in_utc_and_has_a_tail() -> None:
     time = _TIME.astimezone(timezone(timedelta(hours=5, minutes=30)))
     assert sidecar_name("a", time, "../é x") == "a.conflict-20260826T101500.123456Z-x"
