@@ -1,262 +1,50 @@
-"""One service over HTTP: the connection pool, the credential, and the one policy of time-outs and retries.
+"""The contract's headers and addresses (section 1), on the shared transport."""
 
-A call is repeated after 408, 429, 5xx and connection errors, never after another 4xx (a 409 least of all), until the one
-time-out of the call has passed; `retry-after` and `x-should-retry: false` are obeyed. When an answer was lost the earlier
-attempt may have been applied: `Answer.maybe_applied` says so, and a call that must not be applied twice is not repeated.
-"""
+from collections.abc import Mapping
+from typing import Any
 
-import email.utils
-import json
-import random
-import ssl
-import time
-from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
-from urllib.parse import quote, urlsplit
-
-import anyio
-import httpx
-
-from memfs import __version__
-from memfs.model.errors import BadAnswer, ContentNotText, InvalidRequest, NotFound, RateLimited, Unavailable
-from memfs.stores.credentials import Credential, Credentials
-from memfs.stores.managed.failures import Failure
+from memfs.stores.credentials import Credentials
 from memfs.stores.managed.services import UNKNOWN, Service, recognise
-
-DEFAULT_TIMEOUT = 8.0
+from memfs.stores.transport import DEFAULT_TIMEOUT, Answer, Failure, Method, Transport
 
 MEMORY_BETA = "agent-memory-2026-07-22"
 SESSIONS_BETA = "managed-agents-2026-04-01"
 
-_FIRST_DELAY = 0.1
-_LONGEST_DELAY = 2.0
-_MAX_ANSWER_BYTES = 32 * 1024 * 1024
-"""Twenty full memories are at most 12 MB of JSON even when every character is escaped; what is larger is no answer to us."""
-_CONNECTIONS = 32
-_IDLE_SECONDS = 30.0
-"""Below the idle limit of common servers, so that we rarely send on a connection that is being closed."""
 
-_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
-
-# Nothing was sent yet, so nothing was applied.
-_NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol)
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What the service said in the end."""
-
-    body: bytes
-    failure: Failure | None
-    """Set when the status is 400 or more."""
-    maybe_applied: bool
-    """An earlier attempt of this call may have been applied, its answer lost."""
-
-
-@dataclass(frozen=True)
-class _Reply:
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-
-
-class Connection:
-    """Calls one service. Safe for any number of tasks at once; `aclose` ends it."""
+class Connection(Transport):
+    """Calls one service that speaks the contract, and finds out which one it is."""
 
     def __init__(self, url: str, credentials: Credentials, *, timeout: float = DEFAULT_TIMEOUT) -> None:
-        """`timeout` bounds each call as a whole, in seconds. Raises `InvalidRequest` for a URL that is none of a service."""
-        self.url = _checked(url)
-        self.requests: Counter[str] = Counter()
-        """Requests sent so far, repeated ones too, by endpoint."""
+        """As `Transport`; a URL may end in ``/v1`` or not."""
+        root = url.rstrip("/").removesuffix("/v1")
+        super().__init__(root, credentials, timeout=timeout, headers={"anthropic-version": "2023-06-01"})
         self.service: Service = UNKNOWN
-        self._credentials = credentials
-        self._timeout = timeout
-        # One attempt may not use up the whole call, or a connection that died silently could never be replaced.
-        step = timeout / 2
-        self._client = httpx.AsyncClient(
-            http2=True,
-            # Loading the certificates takes a while, and only https needs them. $SSL_CERT_FILE counts for any host.
-            verify=httpx.create_ssl_context() if self.url.startswith("https:") else False,
-            follow_redirects=False,  # a redirect would carry the credential to a place nobody chose
-            timeout=httpx.Timeout(step, pool=timeout),
-            limits=httpx.Limits(
-                max_connections=_CONNECTIONS, max_keepalive_connections=_CONNECTIONS, keepalive_expiry=_IDLE_SECONDS
-            ),
-            trust_env=urlsplit(self.url).hostname not in _LOOPBACK,  # no proxy between this machine and itself
-            headers={
-                "user-agent": f"memfs/{__version__}",
-                "accept": "application/json",
-                "anthropic-version": "2023-06-01",
-            },
-        )
 
-    def __repr__(self) -> str:
-        return f"<Connection {self.url}>"
+    def seen(self, status: int, headers: Mapping[str, str]) -> None:
+        if status < 500 and (service := recognise(headers)) is not UNKNOWN:
+            self.service = service
 
-    async def aclose(self) -> None:
-        await self._client.aclose()
+    def is_final(self, failure: Failure) -> bool:
+        return failure.message in self.service.lost_race_messages
 
     async def call(
         self,
         endpoint: str,
-        method: Literal["GET", "POST", "DELETE"],
+        method: Method,
         *segments: str,
         query: Mapping[str, str | None] | None = None,
         body: Mapping[str, Any] | None = None,
         beta: str = MEMORY_BETA,
         repeatable: bool = True,
     ) -> Answer:
-        """The answer to one call of `endpoint` (a name for `requests`) at ``/v1/`` + `segments`.
-
-        `repeatable` false: applying the call twice would do harm, so it is not repeated once it may have been applied.
-        Raises `Unavailable`, `RateLimited` or `BadAnswer` when there is no answer within the time-out.
-        """
-        if not {"", ".", ".."}.isdisjoint(segments) or not all(encodable(segment) for segment in segments):
-            raise NotFound("no such id")  # it would address another endpoint, or none that a URL can name
-        if not all(encodable(value) for value in (query or {}).values() if value is not None):
-            raise InvalidRequest("a parameter must not contain lone surrogates")
-        request = {
-            "method": method,
-            "url": self.url + "/v1/" + "/".join(quote(segment, safe="") for segment in segments),
-            "params": {"beta": "true"} | {name: value for name, value in (query or {}).items() if value is not None},
-            "content": None if body is None else _encoded(body),
-            "headers": {"anthropic-beta": beta} | ({"content-type": "application/json"} if method != "GET" else {}),
-        }
-        trouble: Unavailable | None = None
-        with anyio.move_on_after(self._timeout) as scope:
-            maybe_applied = False
-            delay = _FIRST_DELAY
-            credential = self._credentials.current()
-            while True:
-                self.requests[endpoint] += 1
-                wait: float | None = None
-                try:
-                    reply = await self._exchange(request, credential)
-                except httpx.TransportError as error:
-                    trouble = Unavailable(f"{self.url} did not answer: {_reason(error)}")
-                    if not isinstance(error, _NOT_SENT):
-                        if not repeatable:
-                            raise trouble from None
-                        maybe_applied = True
-                except httpx.HTTPError as error:
-                    raise BadAnswer(f"{self.url}: {type(error).__name__}; is this the URL of a memory service?") from None
-                else:
-                    if reply.status < 400:
-                        return Answer(self._accept(reply), None, maybe_applied)
-                    failure = Failure.of(reply.status, reply.headers, reply.body)
-                    if reply.status == 401 and self._credentials.refresh(credential):
-                        credential = self._credentials.current()
-                        continue
-                    if not self._may_repeat(failure, reply, repeatable):
-                        return Answer(b"", failure, maybe_applied)
-                    maybe_applied = maybe_applied or reply.status != 429
-                    trouble = (RateLimited if reply.status == 429 else Unavailable)(failure.sentence())
-                    wait = _retry_after(reply.headers)
-                    if wait is not None:
-                        wait = max(wait, _FIRST_DELAY)  # "at once" from a service in trouble would be a storm
-                if wait is None:
-                    wait = delay * random.uniform(0.75, 1.25)
-                    delay = min(delay * 2, _LONGEST_DELAY)
-                if anyio.current_time() + wait >= scope.deadline:
-                    raise trouble
-                await anyio.sleep(wait)
-        raise trouble or Unavailable(f"{self.url} did not answer within {self._timeout:g} s")
-
-    async def _exchange(self, request: Mapping[str, Any], credential: Credential | None) -> _Reply:
-        headers = dict(request["headers"])
-        if credential is not None:
-            name, value = credential.header()
-            headers[name] = value
-        async with self._client.stream(**(dict(request) | {"headers": headers})) as response:
-            body = bytearray()
-            async for piece in response.aiter_bytes():
-                body += piece
-                if len(body) > _MAX_ANSWER_BYTES:
-                    raise BadAnswer(f"{self.url} sent more than any answer of a memory service can be")
-            reply = _Reply(response.status_code, response.headers, bytes(body))
-        if reply.status < 500 and (service := recognise(reply.headers)) is not UNKNOWN:
-            self.service = service
-        return reply
-
-    def _accept(self, reply: _Reply) -> bytes:
-        if reply.status >= 300:
-            raise BadAnswer(f"{self.url} redirects elsewhere ({reply.status}); give the URL of the service itself")
-        kind = reply.headers.get("content-type", "").partition(";")[0].strip()
-        if kind != "application/json":
-            raise BadAnswer(f"{self.url} answered with {kind or 'something'} instead of JSON; is this a memory service?")
-        return reply.body
-
-    def _may_repeat(self, failure: Failure, reply: _Reply, repeatable: bool) -> bool:
-        if reply.headers.get("x-should-retry") == "false" or failure.message in self.service.lost_race_messages:
-            return False
-        if failure.status == 429:
-            return True
-        return repeatable and (failure.status == 408 or failure.status >= 500)
-
-
-def _checked(url: str) -> str:
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise InvalidRequest(f"{parts.scheme or 'this'}: the URL of a memory service begins with https:// or http://")
-    if parts.username is not None or parts.password is not None:
-        raise InvalidRequest("a URL must not hold a credential: use the environment or --credentials-file")
-    if parts.query or parts.fragment:
-        raise InvalidRequest("the URL of a memory service has no query")
-    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/').removesuffix('/v1')}"
-
-
-def _encoded(body: Mapping[str, Any]) -> bytes:
-    text = json.dumps(body, ensure_ascii=False)
-    if not encodable(text):
-        raise ContentNotText("a text must not contain lone surrogates")
-    return text.encode()
-
-
-def encodable(text: str) -> bool:
-    """Whether `text` has a UTF-8 form: it has none with lone surrogates."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _reason(error: httpx.TransportError) -> str:
-    if isinstance(error, httpx.TimeoutException):
-        return "time-out"
-    if not isinstance(error, httpx.ConnectError):
-        return "the connection broke"
-    causes = list(_causes(error))
-    for cause in causes:
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            return f"its certificate is not to be trusted ({cause.verify_message}); $SSL_CERT_FILE names other authorities"
-    for cause in causes:
-        if isinstance(cause, OSError) and cause.strerror:
-            return f"no connection ({cause.strerror})"
-    return f"no connection ({error})" if str(error) else "no connection"
-
-
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    """`error`, what it was raised from, and so on."""
-    following: BaseException | None = error
-    while following is not None:
-        yield following
-        if isinstance(following, BaseExceptionGroup):
-            for part in following.exceptions:
-                yield from _causes(part)
-        following = following.__cause__ or following.__context__
-
-
-def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that the service asks us to wait; None when it does not say."""
-    value = headers.get("retry-after", "").strip()
-    try:
-        return max(0.0, float(value))
-    except ValueError:
-        pass
-    try:
-        return max(0.0, email.utils.parsedate_to_datetime(value).timestamp() - time.time())
-    except (ValueError, TypeError):
-        return None
+        """As `request`, below ``/v1/`` and with what the beta wants."""
+        return await self.request(
+            endpoint,
+            method,
+            "v1",
+            *segments,
+            query={"beta": "true", **(query or {})},
+            body=body,
+            headers={"anthropic-beta": beta},
+            repeatable=repeatable,
+        )

@@ -1,10 +1,5 @@
 """Turns the contract's error answers (section 1.3) into the errors of `memfs.model.errors`."""
 
-import json
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
-
 from memfs.model.errors import (
     BadAnswer,
     ConcurrentModification,
@@ -22,37 +17,9 @@ from memfs.model.errors import (
     Unavailable,
 )
 from memfs.model.ids import MemoryId
-
-_SHOWN = 300
-"""Characters of a service's own message that we repeat."""
+from memfs.stores.transport import Failure
 
 _FULL_WORDS = ("limit", "at most", "full", "maximum", "exceed", "too many")
-
-
-@dataclass(frozen=True)
-class Failure:
-    """An answer with a status of 400 or more."""
-
-    status: int
-    type: str
-    message: str
-    fields: dict[str, Any]
-    """The error object's other fields."""
-    request_id: str | None
-
-    @staticmethod
-    def of(status: int, headers: Mapping[str, str], body: bytes) -> "Failure":
-        """Reads any body, also that of a proxy in between."""
-        request_id = headers.get("request-id")
-        try:
-            error = json.loads(body)["error"]
-            return Failure(status, str(error["type"]), " ".join(str(error["message"]).split())[:_SHOWN], error, request_id)
-        except (ValueError, RecursionError, LookupError, TypeError):
-            return Failure(status, "", "no error in the contract's form (is a proxy in between?)", {}, request_id)
-
-    def sentence(self) -> str:
-        end = f" [{self.request_id}]" if self.request_id else ""
-        return f"the service answered {self.status}: {self.message}{end}"
 
 
 def error_of(failure: Failure, *, creating: bool = False) -> MemfsError:

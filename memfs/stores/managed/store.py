@@ -27,8 +27,9 @@ from memfs.model.objects import (
 from memfs.model.sessions import Session
 from memfs.stores.base import DEFAULT_LIMIT, Capabilities, Listed, Usage
 from memfs.stores.credentials import Credentials
-from memfs.stores.managed.connection import DEFAULT_TIMEOUT, SESSIONS_BETA, Answer, Connection, encodable
+from memfs.stores.managed.connection import SESSIONS_BETA, Connection
 from memfs.stores.managed.failures import error_of
+from memfs.stores.transport import DEFAULT_TIMEOUT, Answer, encodable
 
 T = TypeVar("T")
 
