@@ -102,19 +102,18 @@ async def test_41_filters(service_factory: ServiceFactory, owner: Participant, s
             and (gte is None or version.created_at >= everything[gte].created_at)
             and (lte is None or version.created_at <= everything[lte].created_at)
         ]
-        for limit in (1, 100):
-            found = await versions(
-                service,
-                store,
-                memory_id=memory,
-                operation=operation,
-                session_id=session_id if by == "session" else None,
-                api_key_id=key_id if by == "key" else None,
-                created_at_gte=None if gte is None else everything[gte].created_at,
-                created_at_lte=None if lte is None else everything[lte].created_at,
-                limit=limit,
-            )
-            assert _ids(found) == expected
+        found = await versions(
+            service,
+            store,
+            memory_id=memory,
+            operation=operation,
+            session_id=session_id if by == "session" else None,
+            api_key_id=key_id if by == "key" else None,
+            created_at_gte=None if gte is None else everything[gte].created_at,
+            created_at_lte=None if lte is None else everything[lte].created_at,
+            limit=2,
+        )
+        assert _ids(found) == expected
 
     operations: list[Operation | None] = [None, "created", "modified", "deleted"]
     for memory in (None, first.id, second.id):
