@@ -81,6 +81,12 @@ def run(arguments: list[str]) -> int:
         # Whoever read our output wants no more of it. What is left must not fail once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
+    except OSError as error:
+        # The machine's doing, not a bug: a full disk, a directory that belongs to somebody else.
+        if debug or error.strerror is None:
+            raise
+        say(f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror)
+        return FAILED
     except (Exception, BaseExceptionGroup) as error:
         reason = _reason(error)
         if debug or reason is None:

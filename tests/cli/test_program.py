@@ -94,3 +94,11 @@ def test_without_a_mount(program: Program) -> None:
         assert str(program.root) in program.refused(command, program.root / "x")
     assert program.ok("status") == ""
     assert program.ok("status", "--json") == ""
+
+
+def test_what_the_machine_refuses_is_one_line(program: Program) -> None:
+    registry = program.registry.directory
+    registry.mkdir(parents=True, mode=0o700)
+    program.registry.file(str(program.mountpoint), ".lock").mkdir()
+    program.mountpoint.mkdir()
+    assert "Is a directory" in program.refused("mount", "-f", program.mountpoint)
