@@ -84,6 +84,8 @@ class Mount:
         self.environment = _environment(root, environment or {})
         self.start_seconds = 0.0
         """How long the last start took, in seconds."""
+        self.start_cpu_seconds = 0.0
+        """How much processor time the daemon had used by then, in seconds."""
         self._process: subprocess.Popen[str] | None = None
         self._log = root / f"{name}.log"
 
@@ -137,6 +139,7 @@ class Mount:
             self.abort()
             raise
         self.start_seconds = time.monotonic() - began
+        self.start_cpu_seconds = _cpu_seconds(self._process.pid)
 
     def _await_ready(self, deadline: float) -> None:
         """Ready means both: the daemon has printed its mount point, and the kernel has a mount there."""
@@ -301,6 +304,12 @@ def _environment(root: Path, extra: Mapping[str, str]) -> dict[str, str]:
         **{f"GIT_{role}_EMAIL": "tester@example.com" for role in ("AUTHOR", "COMMITTER")},
         **extra,
     }
+
+
+def _cpu_seconds(pid: int) -> float:
+    """Processor time that a process has used so far: fields 14 and 15 of proc_pid_stat(5)."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def new_database(root: Path) -> Database:

@@ -90,6 +90,20 @@ def test_a_memory_moved_over_a_memory_updates_it_and_is_deleted(place: Place) ->
     assert sorted(entry.name for entry in place.path.iterdir()) == ["target.md"]
 
 
+def test_a_process_replaces_one_memory_again_and_again(place: Place) -> None:
+    (place / "target").write_text("0")
+    assert (place / "target").read_text() == "0"
+    for number in range(1, 6):
+        (place / f"source{number % 2}").write_text(f"{number}")
+        os.replace(place / f"source{number % 2}", place / "target")
+        if number == 3:
+            assert (place / "target").read_text() == "3"
+    assert (place / "target").read_text() == "5"
+    eventually(place.memories, {"target": "5"}, within=2)
+    assert place.operations("target") == ["created"] + ["modified"] * 5
+    assert len({version.memory_id for name, version in place.named_versions() if name == "target"}) == 1
+
+
 def test_a_rename_onto_itself_changes_nothing(place: Place) -> None:
     (place / "a.md").write_text("text\n")
     os.rename(place / "a.md", place / "a.md")
