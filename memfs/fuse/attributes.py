@@ -40,6 +40,10 @@ class Attributes:
         entry.st_uid = self.uid
         entry.st_gid = self.gid
         entry.st_blksize = IO_SIZE
+        if isinstance(node, File | Directory):
+            entry.attr_timeout = node.volume.feed.kernel_seconds
+            if name.isascii():
+                entry.entry_timeout = entry.attr_timeout
         if isinstance(node, File):
             self._file(node, entry)
         elif isinstance(node, Directory):

@@ -50,7 +50,8 @@ class Operations(Base):
                 raise pyfuse3.FUSEError(errno.ENAMETOOLONG)
             absent = pyfuse3.EntryAttributes()
             absent.st_ino = pyfuse3.InodeT(0)
-            absent.entry_timeout = self.attributes.timeout if name.isascii() else 0
+            seconds = parent.volume.feed.kernel_seconds if isinstance(parent, Directory) else self.attributes.timeout
+            absent.entry_timeout = seconds if name.isascii() else 0
             return absent
         return self.answer(child, "" if name.isascii() else "\u00e9")
 

@@ -47,6 +47,9 @@ class Feed:
         self.full_relist_seconds = full_relist_seconds
         self.fresh_until = float("-inf")
         """On trio's clock: until then what the tree says is within the bound."""
+        self.kernel_seconds = bound / 2
+        """How long the kernel may keep what it is told now: half the bound, and never past `fresh_until`, so that the age of the
+        tree and that of the kernel's copy together stay within the bound."""
         self.checked_at = float("-inf")
         self.used_at = float("-inf")
         self.stale_since: datetime | None = None
@@ -75,7 +78,8 @@ class Feed:
 
     def _fresh(self, now: float) -> None:
         self.checked_at = now
-        self.fresh_until = now + self.bound / 2
+        self.fresh_until = now + self.bound
+        self.kernel_seconds = self.bound / 2
         self.stale_since = None
 
     def is_fresh(self) -> bool:
@@ -84,18 +88,18 @@ class Feed:
         if now > self.fresh_until:
             return False
         self.used_at = now
+        self.kernel_seconds = min(self.bound / 2, self.fresh_until - now)
         if not self._used.is_set():
             self._used.set()
         return True
 
     async def ensure(self) -> None:
         """Return when the tree is fresh; when the store does not answer, with what is known (then `stale_since` is set)."""
-        now = trio.current_time()
-        self.used_at = now
+        if self.is_fresh():
+            return
+        self.used_at = trio.current_time()
         if not self._used.is_set():
             self._used.set()
-        if now <= self.fresh_until:
-            return
         async with self._lock:
             if trio.current_time() <= self.fresh_until:
                 return
@@ -128,11 +132,12 @@ class Feed:
         self.stale_reason = reason
         # Ask again after a while, not at every access.
         self.fresh_until = trio.current_time() + self.bound / 2
+        self.kernel_seconds = self.bound / 2
 
     async def run(self) -> None:
         """Poll ahead of the bound while the mount is in use."""
         local = self.attached.service.capabilities.change_token
-        interval = min(LOCAL_POLL_SECONDS, self.bound / 4) if local else self.bound / 2
+        interval = min(LOCAL_POLL_SECONDS, self.bound / 4) if local else self.bound
         while True:
             self._used = trio.Event()
             if trio.current_time() - self.used_at > IDLE_AFTER_BOUNDS * self.bound:
