@@ -52,6 +52,8 @@ class Address:
         family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
         try:
             listener = socket.create_server((self.host, self.port), family=family, backlog=2048)
+            # The event loop sets this only on sockets that name their protocol, which accepted ones do not: answers would wait.
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         except OSError as error:
             raise Unavailable(f"cannot listen on {self.host}:{self.port}: {error.strerror or error}") from None
         listener.setblocking(False)
