@@ -35,9 +35,8 @@ def test_it_is_mounted_and_listed_quickly(full: Mount) -> None:
     began = time.monotonic()
     assert full.sh("grep -rl nowhere . | wc -l").strip() == "0"
     searched = time.monotonic() - began
-    print(
-        f"ready in {full.start_seconds:.2f} s, {full.start_cpu_seconds:.2f} s of it at work; ls {listed * 1000:.0f} ms, find {walked:.2f} s, grep -r {searched:.2f} s"
-    )
+    print(f"ready in {full.start_seconds:.2f} s, of which {full.start_cpu_seconds:.2f} s at work")
+    print(f"ls {listed * 1000:.0f} ms, find {walked:.2f} s, grep -r {searched:.2f} s")
     # Work and not time: the machine may be busy with other things.
     assert full.start_cpu_seconds < 3
     assert listed < 2

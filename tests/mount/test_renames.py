@@ -173,14 +173,17 @@ def test_rmdir_of_a_full_directory(place: Place) -> None:
 
 
 def test_a_removed_name_is_free_for_a_directory(place: Place) -> None:
-    place.sh("echo 1 > x && rm x && mkdir x && echo 2 > x/y")
-    eventually(lambda: place.memories(), {"x/y": "2\n"}, within=2)
-    assert place.operations("x") == ["created", "deleted"]
+    place.sh("for i in $(seq 20); do echo 1 > x$i && rm x$i && mkdir x$i && echo 2 > x$i/y; done")
+    eventually(place.memories, {f"x{i}/y": "2\n" for i in range(1, 21)}, within=2)
+    assert place.operations("x7") == ["created", "deleted"]
+    assert "free-for-a-directory" not in (place.mount.path / ".memfs" / "errors").read_text()
 
 
 def test_a_removed_directory_is_free_for_a_memory(place: Place) -> None:
-    place.sh("mkdir x && echo 1 > x/y && rm -r x && echo 2 > x && cat x")
-    eventually(lambda: place.memories(), {"x": "2\n"}, within=2)
+    place.sh("for i in $(seq 20); do mkdir x$i && echo 1 > x$i/y && rm -r x$i && echo 2 > x$i; done")
+    eventually(place.memories, {f"x{i}": "2\n" for i in range(1, 21)}, within=2)
+    assert place.operations("x7/y") == ["created", "deleted"]
+    assert "free-for-a-memory" not in (place.mount.path / ".memfs" / "errors").read_text()
 
 
 def test_a_chain_of_renames(place: Place) -> None:
