@@ -17,7 +17,8 @@ from memfs.model.errors import MemfsError
 from memfs.model.ids import new_request_id
 from memfs.server import endpoints
 from memfs.server.answers import envelope, error_response, json_response
-from memfs.server.calls import Backend, BodyTooLarge, BodyTooSlow, Call, in_thread
+from memfs.server.authentication import has_keys
+from memfs.server.calls import Backend, BodyTooLarge, BodyTooSlow, Call
 
 log = logging.getLogger("memfs.server")
 access_log = logging.getLogger("memfs.server.access")
@@ -81,7 +82,7 @@ def _handler(endpoint: Endpoint, backend: Backend, *, sessions: bool) -> Callabl
 def _health(backend: Backend) -> Callable[[Request], Awaitable[Response]]:
     async def handle(request: Request) -> Response:
         """200 while the database answers."""
-        await in_thread(backend.keyring.has_keys)
+        await has_keys(backend.database)
         return json_response(b'{"status":"ok"}')
 
     return handle

