@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import gc
 import logging
 import os
 import signal
@@ -81,7 +82,8 @@ async def _serve(options: MountOptions, open_service: Callable[[], Awaitable[Mem
                     scratch_patterns=options.scratch_patterns,
                     notices=notices,
                     blobs=blobs,
-                    timeout=DRAIN_SECONDS,
+                    timeout=options.timeout,
+                    patience=DRAIN_SECONDS,
                 )
             )
             replicas.append(replica)
@@ -106,6 +108,7 @@ async def _serve(options: MountOptions, open_service: Callable[[], Awaitable[Mem
                 if options.status_file is not None:
                     nursery.start_soon(_keep_status, options.status_file, state)
                 nursery.start_soon(_end_on_signal, signals, replicas)
+                _tune_collector()
                 ready()
                 await pyfuse3.main()
                 nursery.cancel_scope.cancel()
@@ -126,6 +129,14 @@ def _signals() -> Iterator[AsyncIterator[int]]:
         signal.signal(number, signal.SIG_IGN)  # what the receiver below puts back at its end
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         yield signals
+
+
+def _tune_collector() -> None:
+    """What lives as long as the mount need not be looked at again and again: each request makes a few short-lived objects, and the
+    collector's defaults would walk all nodes of the tree every few thousand requests."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
 
 
 def _mount(operations: Operations, options: MountOptions, replicas: list[Replica]) -> None:

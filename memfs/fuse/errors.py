@@ -23,6 +23,8 @@ _TABLE: tuple[tuple[type[model.MemfsError], int], ...] = (
     (replica.CrossesBorder, errno.EXDEV),
     (replica.Busy, errno.EBUSY),
     (replica.Conflict, errno.ESTALE),
+    (replica.StateFull, errno.ENOSPC),
+    (replica.StateFailed, errno.EIO),
     (model.PathTooLong, errno.ENAMETOOLONG),
     (model.PathNotUnicode, errno.EILSEQ),
     (model.InvalidPath, errno.EINVAL),
