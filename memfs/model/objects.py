@@ -44,7 +44,10 @@ class Store(Model):
 
 
 class Memory(Model):
-    """The head of a memory. `content` is None in the basic view. The id survives renames."""
+    """The head of a memory. `content` is None in the basic view. The id survives renames.
+
+    The last three are not of the contract, and no wire shows them: services that know more fill them in.
+    """
 
     id: MemoryId
     type: Literal["memory"] = "memory"
@@ -56,6 +59,11 @@ class Memory(Model):
     content_size_bytes: int
     created_at: Time
     updated_at: Time
+    media_type: str | None = Field(default=None, exclude=True)
+    """Set for a binary memory, which can only be read; its `content` is None."""
+    binary: bytes | None = Field(default=None, exclude=True, repr=False)
+    """The content of a binary memory, in the full view."""
+    metadata: dict[str, str] = Field(default_factory=dict, exclude=True)
 
 
 class MemoryPrefix(Model):
@@ -117,6 +125,9 @@ class MemoryVersion(Model):
     created_by: Actor | None = None
     redacted_at: Time | None = None
     redacted_by: Actor | None = None
+    media_type: str | None = Field(default=None, exclude=True)
+    """As those of `Memory`; not of the contract."""
+    binary: bytes | None = Field(default=None, exclude=True, repr=False)
 
 
 class DeletedMemory(Model):

@@ -7,10 +7,10 @@ named with each: `Unauthenticated`, `PermissionDenied`, `NotFound` for an unknow
 A backend object acts in the name of one actor, that of its credential or of the session it was opened for.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from memfs.model.content import Sha256
 from memfs.model.ids import ApiKeyId, MemoryId, SessionId, StoreId, VersionId
@@ -52,7 +52,7 @@ class Capabilities:
     prefix_excludes_memory: bool = True
     """``/a`` and ``/a/b`` never both exist (false on OMA)."""
     empty_content: bool = True
-    """A memory may be empty."""
+    """A memory may be empty, or hold nothing but white space."""
     native_rename: bool = True
     """`update_memory` changes a path and keeps the id."""
     guard: Literal["sha256", "version", "none"] = "sha256"
@@ -69,6 +69,12 @@ class Capabilities:
     """The service has a search of its own."""
     max_memories: int | None = None
     """How many memories a store may hold, where known beforehand."""
+    read_only: bool = False
+    """Nobody but the service itself writes here."""
+    depth_listing: bool = True
+    """`list_memories` with depth 1 costs what it shows; false: it reads all below the prefix, however deep."""
+    head_versions: bool = True
+    """`memory_version_id` is the id of a version in the history; false: only something that changes with every version."""
 
 
 @dataclass(frozen=True)
@@ -219,3 +225,77 @@ class MemoryStore(Protocol):
         ...
 
     async def aclose(self) -> None: ...
+
+
+# What some services can do besides; a service that can has the method
+
+
+@runtime_checkable
+class TriesGuard(Protocol):
+    """A service whose documentation leaves open how, and so whether, it checks a precondition."""
+
+    async def try_guard(self, store_id: StoreId) -> str | None:
+        """Find out with a memory made for that. None: conflicts are detected; else a sentence that says why they are not.
+
+        Afterwards `capabilities.guard` tells the same.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class SearchRequest:
+    """What to ask of a service that searches by meaning. None: the service's own default."""
+
+    query: str
+    scope: str | None = None
+    """``app/tenant/agent/run``, later parts may be left out or ``*``; None: that of the mount."""
+    filter: Mapping[str, Any] | None = None
+    context_scope: str | None = None
+    """An exact scope whose memories come first among equals."""
+    top_k: int | None = None
+    min_similarity: float | None = None
+    """Between 0 and 1, as `min_score`."""
+    min_score: float | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    rerank: bool = True
+    evidence: bool = False
+
+
+@runtime_checkable
+class SearchesMemories(Protocol):
+    """A service with a search of its own (`Capabilities.search`)."""
+
+    async def search_memories(self, store_id: StoreId, request: SearchRequest) -> dict[str, Any]:
+        """The service's answer as it came: `results`, `fileResults` and, where asked for, `evidence`.
+
+        Raises `InvalidRequest` for what the service would refuse, before anything is sent where that can be told.
+        """
+        ...
+
+    def finds_memories(self, store_id: StoreId) -> bool:
+        """Whether the service's search covers the memories that are written through it."""
+        ...
+
+
+@dataclass(frozen=True)
+class StructuredMemory:
+    """A memory that a service made from messages: no file of the store, to be read only."""
+
+    id: str
+    kind: str
+    """Such as ``atomic_fact``."""
+    title: str
+    text: str
+    facts: Mapping[str, Any]
+    """What else is known, by name: keywords, metadata, times."""
+    created_at: datetime
+    updated_at: datetime
+
+
+@runtime_checkable
+class KeepsStructured(Protocol):
+    """A service with memories that are no files."""
+
+    async def structured_memories(self, store_id: StoreId) -> Sequence[StructuredMemory]:
+        """All of them, in an order that stays; none where the store keeps none."""
+        ...

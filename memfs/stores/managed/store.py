@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
+from pydantic import BeforeValidator, Field, TypeAdapter
 
 from memfs.model import content as contents
 from memfs.model import paths
 from memfs.model.content import Sha256, sha256_of
-from memfs.model.errors import BadAnswer, ConcurrentModification, InvalidRequest, NotSupported, PathConflict
+from memfs.model.errors import ConcurrentModification, InvalidRequest, NotSupported, PathConflict
 from memfs.model.ids import ApiKeyId, MemoryId, SessionId, StoreId, VersionId
 from memfs.model.objects import (
     DeletedMemory,
@@ -22,14 +22,13 @@ from memfs.model.objects import (
     Page,
     Store,
     View,
-    format_time,
 )
 from memfs.model.sessions import Session
+from memfs.stores.answers import checked_hash, gone_by_us, intact, page_of, result, time_parameter
 from memfs.stores.base import DEFAULT_LIMIT, Capabilities, Listed, Usage
 from memfs.stores.credentials import Credentials
 from memfs.stores.managed.connection import SESSIONS_BETA, Connection
-from memfs.stores.managed.failures import error_of
-from memfs.stores.transport import DEFAULT_TIMEOUT, Answer, encodable
+from memfs.stores.transport import DEFAULT_TIMEOUT, encodable
 
 T = TypeVar("T")
 
@@ -81,7 +80,7 @@ class ManagedMemoryStore:
         """Two stores may bear one name, so a repeat after a lost answer would make a second: it is left to the caller."""
         body = {"name": name, "description": description, "metadata": dict(metadata or {})}
         answer = await self._connection.call("create_store", "POST", "memory_stores", body=body, repeatable=False)
-        return _result(answer, _STORE)
+        return result(answer, _STORE)
 
     async def list_stores(
         self,
@@ -94,17 +93,17 @@ class ManagedMemoryStore:
     ) -> Page[Store]:
         query = {
             "include_archived": "true" if include_archived else None,
-            "created_at[gte]": _time(created_at_gte),
-            "created_at[lte]": _time(created_at_lte),
+            "created_at[gte]": time_parameter(created_at_gte),
+            "created_at[lte]": time_parameter(created_at_lte),
             "limit": str(limit),
             "page": page,
         }
         answer = await self._connection.call("list_stores", "GET", "memory_stores", query=query)
-        return _page(_result(answer, _STORES), page)
+        return page_of(result(answer, _STORES), page)
 
     async def retrieve_store(self, store_id: StoreId) -> Store:
         answer = await self._connection.call("retrieve_store", "GET", "memory_stores", store_id)
-        return _result(answer, _STORE)
+        return result(answer, _STORE)
 
     async def update_store(
         self,
@@ -117,17 +116,17 @@ class ManagedMemoryStore:
         given = {"name": name, "description": description, "metadata": None if metadata is None else dict(metadata)}
         body = {field: value for field, value in given.items() if value is not None}
         answer = await self._connection.call("update_store", "POST", "memory_stores", store_id, body=body)
-        return _result(answer, _STORE)
+        return result(answer, _STORE)
 
     async def delete_store(self, store_id: StoreId) -> DeletedStore:
         answer = await self._connection.call("delete_store", "DELETE", "memory_stores", store_id)
-        if _gone_by_us(answer):
+        if gone_by_us(answer):
             return DeletedStore(id=store_id)
-        return _result(answer, _DELETED_STORE)
+        return result(answer, _DELETED_STORE)
 
     async def archive_store(self, store_id: StoreId) -> Store:
         answer = await self._connection.call("archive_store", "POST", "memory_stores", store_id, "archive")
-        return _result(answer, _STORE)
+        return result(answer, _STORE)
 
     # Memories
 
@@ -148,7 +147,7 @@ class ManagedMemoryStore:
             "create_memory", "POST", "memory_stores", store_id, "memories", query={"view": view}, body=body
         )
         try:
-            return _result(answer, _MEMORY, creating=True)
+            return result(answer, _MEMORY, creating=True)
         except PathConflict as conflict:
             # Section 3.3: after a lost answer the memory in the way may be the one that we just made.
             if not answer.maybe_applied or conflict.path != path or conflict.memory_id is None:
@@ -180,14 +179,14 @@ class ManagedMemoryStore:
             "view": view,
         }
         answer = await self._connection.call("list_memories", "GET", "memory_stores", store_id, "memories", query=query)
-        listing: Page[Listed] = _result(answer, _LISTING)
-        return _page(listing, page)
+        listing: Page[Listed] = result(answer, _LISTING)
+        return page_of(listing, page)
 
     async def retrieve_memory(self, store_id: StoreId, memory_id: MemoryId, *, view: View = "full") -> Memory:
         answer = await self._connection.call(
             "retrieve_memory", "GET", "memory_stores", store_id, "memories", memory_id, query={"view": view}
         )
-        return _intact(_result(answer, _MEMORY), view)
+        return intact(result(answer, _MEMORY), view)
 
     async def update_memory(
         self,
@@ -208,18 +207,18 @@ class ManagedMemoryStore:
         if not body:
             raise InvalidRequest("an update must give a content or a path")
         if precondition is not None:
-            body["precondition"] = {"type": "content_sha256", "content_sha256": _hash(precondition)}
+            body["precondition"] = {"type": "content_sha256", "content_sha256": checked_hash(precondition)}
         answer = await self._connection.call(
             "update_memory", "POST", "memory_stores", store_id, "memories", memory_id, query={"view": view}, body=body
         )
         if answer.failure is not None and answer.failure.message in self._connection.service.lost_race_messages:
             raise ConcurrentModification(answer.failure.sentence())
-        return _result(answer, _MEMORY)
+        return result(answer, _MEMORY)
 
     async def delete_memory(
         self, store_id: StoreId, memory_id: MemoryId, *, expected_content_sha256: Sha256 | None = None
     ) -> DeletedMemory:
-        expected = None if expected_content_sha256 is None else _hash(expected_content_sha256)
+        expected = None if expected_content_sha256 is None else checked_hash(expected_content_sha256)
         answer = await self._connection.call(
             "delete_memory",
             "DELETE",
@@ -229,9 +228,9 @@ class ManagedMemoryStore:
             memory_id,
             query={"expected_content_sha256": expected},
         )
-        if _gone_by_us(answer):
+        if gone_by_us(answer):
             return DeletedMemory(id=memory_id)
-        return _result(answer, _DELETED_MEMORY)
+        return result(answer, _DELETED_MEMORY)
 
     # Versions
 
@@ -256,20 +255,20 @@ class ManagedMemoryStore:
             "session_id": session_id,
             "api_key_id": api_key_id,
             "service_account_id": service_account_id,
-            "created_at[gte]": _time(created_at_gte),
-            "created_at[lte]": _time(created_at_lte),
+            "created_at[gte]": time_parameter(created_at_gte),
+            "created_at[lte]": time_parameter(created_at_lte),
             "limit": str(limit),
             "page": page,
             "view": view,
         }
         answer = await self._connection.call("list_versions", "GET", "memory_stores", store_id, "memory_versions", query=query)
-        return _page(_result(answer, _VERSIONS), page)
+        return page_of(result(answer, _VERSIONS), page)
 
     async def retrieve_version(self, store_id: StoreId, version_id: VersionId, *, view: View = "full") -> MemoryVersion:
         answer = await self._connection.call(
             "retrieve_version", "GET", "memory_stores", store_id, "memory_versions", version_id, query={"view": view}
         )
-        return _result(answer, _VERSION)
+        return result(answer, _VERSION)
 
     async def redact_version(self, store_id: StoreId, version_id: VersionId) -> MemoryVersion:
         answer = await self._connection.call(
@@ -277,14 +276,14 @@ class ManagedMemoryStore:
         )
         if answer.failure is not None and answer.failure.status == 409:  # how some services refuse the head
             raise InvalidRequest(answer.failure.sentence())
-        return _result(answer, _VERSION)
+        return result(answer, _VERSION)
 
     # Not of the store endpoints
 
     async def retrieve_session(self, session_id: SessionId) -> Session:
         """The session and what it attaches (section 7). Raises `NotFound`."""
         answer = await self._connection.call("retrieve_session", "GET", "sessions", session_id, beta=SESSIONS_BETA)
-        return _result(answer, _SESSION)
+        return result(answer, _SESSION)
 
     async def usage(self, store_id: StoreId) -> Usage | None:
         return None
@@ -307,44 +306,3 @@ async def open_managed(
     `credentials` None: those of the environment. `timeout` bounds each call, in seconds.
     """
     return ManagedMemoryStore(Connection(url, credentials or Credentials(), timeout=timeout))
-
-
-def _result(answer: Answer, kind: TypeAdapter[T], *, creating: bool = False) -> T:
-    if answer.failure is not None:
-        raise error_of(answer.failure, creating=creating)
-    try:
-        return kind.validate_json(answer.body)
-    except ValidationError as error:
-        # Only where it went wrong: the values may be content.
-        place = ".".join(str(part) for part in error.errors(include_input=False, include_url=False)[0]["loc"])
-        raise BadAnswer(f"the service's answer is not what the contract says (at {place or 'its start'})") from None
-
-
-def _page(page: Page[T], asked: str | None) -> Page[T]:
-    if not page.next_page:
-        return page if page.next_page is None else page.model_copy(update={"next_page": None})
-    if page.next_page == asked:
-        raise BadAnswer("the service's listing does not get past one page")
-    return page
-
-
-def _intact(memory: Memory, view: View) -> Memory:
-    """Raise `BadAnswer` when a content does not have the hash that came with it: better no bytes than wrong ones."""
-    if view == "full" and (memory.content is None or sha256_of(memory.content.encode()) != memory.content_sha256):
-        raise BadAnswer("the service sent a content that does not have its own hash")
-    return memory
-
-
-def _gone_by_us(answer: Answer) -> bool:
-    """Whether a deletion was repeated after a lost answer and finds its work done."""
-    return answer.failure is not None and answer.failure.status == 404 and answer.maybe_applied
-
-
-def _hash(sha256: str) -> str:
-    if not contents.is_sha256(sha256):
-        raise InvalidRequest("a content hash is 64 lowercase hex digits")
-    return sha256
-
-
-def _time(time: datetime | None) -> str | None:
-    return None if time is None else format_time(time)

@@ -1,4 +1,4 @@
-"""Turns the contract's error answers (section 1.3) into the errors of `memfs.model.errors`."""
+"""Turns error answers, in the form of the contract (section 1.3) or near it, into the errors of `memfs.model.errors`."""
 
 from memfs.model.errors import (
     BadAnswer,
