@@ -10,6 +10,9 @@ from memfs.model.ids import MemoryId
 class MemfsError(Exception):
     """The root of every error that memfs raises on purpose."""
 
+    maybe_applied: bool | None = None
+    """Whether an earlier attempt of the call that was refused may have been applied, its answer lost; None: not known."""
+
     @property
     def message(self) -> str:
         return str(self.args[0]) if self.args else type(self).__name__

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 import trio
 
 from memfs.model.content import EMPTY_SHA256, encode, sha256_of
-from memfs.model.errors import MemfsError, NotFound, ReadOnly, Redacted
+from memfs.model.errors import MemfsError, NotFound, ReadOnly, Redacted, StoreArchived, Unavailable
 from memfs.model.ids import MemoryId, SessionId, StoreId, new_memory_id
 from memfs.model.objects import Memory, Store
 from memfs.replica.blobs import BlobCache
@@ -44,6 +45,8 @@ class Attached:
     """What the modes of files and directories lack by default."""
     read_only: bool
     """Mounted read-only, attached read-only, or archived."""
+    timeout: float
+    """How long, in seconds, an operation may wait for the service."""
     attributes_changed: Callable[[Node], None] = _ignore
     """Tells the kernel that what it knows about a node's size and times is old; must not block."""
     changed_here: dict[MemoryId, float] = field(default_factory=dict)
@@ -63,6 +66,16 @@ class Attached:
         if self.read_only:
             why = "is archived" if self.store.archived_at is not None else "is attached read-only"
             raise ReadOnly(f"the store {self.name} {why}: nothing can be written to it")
+
+    def became_read_only(self) -> None:
+        """The service says that the store was archived meanwhile: from now on every writer is refused."""
+        if not self.read_only:
+            self.read_only = True
+            self.store = self.store.model_copy(update={"archived_at": datetime.now(UTC)})
+            self.report("refresh", "", StoreArchived(f"the store {self.name} was archived: nothing can be written to it"))
+            for node in (*self.tree.files_below(self.tree.root), *self.tree.directories_below(self.tree.root)):
+                if node.bound is not None:
+                    self.attributes_changed(node)
 
     def report(self, operation: str, path: str, error: BaseException, kind: str | None = None) -> None:
         """Note a failure that no caller waits for."""
@@ -223,6 +236,11 @@ class Attached:
         blob = self.blobs.get(head.sha256)
         if blob is not None:
             return blob
+        with trio.move_on_after(self.timeout):
+            return await self._fetch(head)
+        raise Unavailable(f"the service did not send the content within {self.timeout:g} s")
+
+    async def _fetch(self, head: Head) -> bytes:
         try:
             memory = await self.service.retrieve_memory(self.store_id, head.memory_id)
             text, sha256 = memory.content, memory.content_sha256
@@ -266,17 +284,23 @@ class Attached:
             return
         base = draft.base
         content = draft.buffer.content()
-        file.journal_key = self.journal.put_draft(
-            file.journal_key,
-            path=file.path,
-            memory_id=file.head.memory_id if file.head is not None else None,
-            base_version=base.version_id if base is not None else None,
-            base_sha256=base.sha256 if base is not None else None,
-            content=content,
-            append_only=draft.append_only,
-            since_ns=draft.since_ns,
-            refused=refused,
-        )
+        with self.journal.transaction():
+            key = self.journal.put_draft(
+                file.journal_key,
+                path=file.path,
+                memory_id=file.head.memory_id if file.head is not None else None,
+                base_version=base.version_id if base is not None else None,
+                base_sha256=base.sha256 if base is not None else None,
+                content=content,
+                append_only=draft.append_only,
+                since_ns=draft.since_ns,
+                refused=refused,
+            )
+            for sha256 in draft.sent if file.journal_key is None else ():
+                self.journal.add_sent(key, sha256)
+            if file.local_key is not None:
+                self.journal.remove_local_file(file.local_key)
+        file.journal_key = key
         if file.local_key is not None:
             self.end_local(file)
             draft.buffer = MemoryBuffer(content)

@@ -4,23 +4,52 @@ When the precondition fails, somebody else saved meanwhile. Then the two are mer
 head, again with its hash, until it holds. What cannot be merged stays apart: the head keeps theirs, ours becomes a sibling.
 """
 
-from dataclasses import dataclass
+import contextlib
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 import trio
 
 from memfs.model.content import Sha256, check_size, decode, encode, sha256_of
-from memfs.model.errors import ConcurrentModification, MemfsError, NotFound, PathConflict, PreconditionFailed, StoreArchived
+from memfs.model.errors import (
+    ConcurrentModification,
+    MemfsError,
+    NotFound,
+    PathConflict,
+    PermissionDenied,
+    PreconditionFailed,
+    StoreArchived,
+    StoreFull,
+    Unauthenticated,
+    Unavailable,
+)
 from memfs.model.ids import MemoryId
 from memfs.model.paths import check_path
 from memfs.replica.attached import Attached
 from memfs.replica.drafts import Draft
-from memfs.replica.errors import Conflict, NameTaken
+from memfs.replica.errors import Conflict, NameTaken, StateFailed, StateFull
 from memfs.replica.merge import Merged, merge, sidecar_name
-from memfs.replica.tree import Directory, File, Head, Kind, inode_for
+from memfs.replica.tree import Directory, File, Head, Kind, inode_for, time_ns
 
 MAX_ROUNDS = 50
 """How often a save merges with yet another head before it gives up for now: each round, somebody else did save."""
+
+
+_MENDABLE = (
+    Unavailable,
+    Unauthenticated,
+    PermissionDenied,
+    StoreFull,
+    ConcurrentModification,
+    NotFound,
+    StateFull,
+    StateFailed,
+)
+
+
+def may_pass(error: MemfsError) -> bool:
+    """Whether the same content can be stored later, when the service, the credential, the store's size or our disk allow it."""
+    return isinstance(error, _MENDABLE)
 
 
 class Overlapping(MemfsError):
@@ -45,6 +74,10 @@ class Intent:
     append_only: bool
     memory_id: MemoryId | None
     """The id of a new memory, where this side chooses it."""
+    sent: set[Sha256] = field(default_factory=set)
+    """As `Draft.sent`; `store` keeps it up to date."""
+    journal_key: int | None = None
+    """The row of the journal that keeps the content, so that a replay knows of `sent` too."""
 
 
 @dataclass(frozen=True)
@@ -73,10 +106,33 @@ class Committer:
     async def commit(self, file: File) -> None:
         """Store the draft of `file`, if it has one that is dirty; on return, or when it raises, nothing was lost.
 
-        Raises what the store refuses it for; `Conflict` when ours went to a sidecar.
+        Raises what the store refuses it for; `Conflict` when ours went to a sidecar; `Unavailable` at the latest when the
+        mount's time-out has passed: then it is tried again in the background.
         """
-        async with file.locked():
-            await self.commit_locked(file)
+        attached = self.attached
+        with trio.move_on_after(attached.timeout):
+            async with file.locked():
+                await self.commit_locked(file)
+            return
+        late = Unavailable(f"{file.path}: it could not be stored within {attached.timeout:g} s; it is kept and tried again")
+        if file.draft is not None and file.draft.dirty and not file.dead:
+            attached.wait(file, late.message)
+            attached.journal_draft(file)
+        raise late
+
+    async def make_certain(self, file: File) -> None:
+        """Before the name of `file` changes: find out whether a save of it whose answer was lost has happened.
+
+        Raises `Unavailable` while nobody can tell.
+        """
+        if file.draft is None or not file.draft.sent:
+            return
+        try:
+            await self.commit(file)
+        except Unavailable:
+            raise
+        except MemfsError as error:
+            self.attached.report("commit", file.path, error)  # refused, or kept apart: nothing is uncertain any more
 
     async def commit_locked(self, file: File) -> None:
         draft = file.draft
@@ -90,8 +146,25 @@ class Committer:
         if file.head is not None and sha256 in (file.head.sha256, draft.base.sha256 if draft.base is not None else None):
             self._clean(file, draft, generation, file.head, content)
             return
-        if not attached.service.capabilities.local:
-            attached.journal_draft(file)
+        try:
+            stored = await self._store_draft(file, draft, content)
+        except Overlapping as overlap:
+            with trio.CancelScope(shield=True):  # half done it would be done again, and the words stand there twice
+                sidecar = await self.put_aside(file.parent, file.segment, content, overlap)
+            self._clean(file, draft, generation, overlap.head, content)
+            raise Conflict(
+                f"{file.path}: {overlap.message}; the file has the other session's words, yours are in {sidecar}"
+            ) from None
+        except MemfsError as error:
+            attached.wait(file, error.message)
+            with contextlib.suppress(StateFull, StateFailed):  # then it waits in memory alone, and the caller is told so
+                attached.journal_draft(file)
+            raise
+        self._stored(file, draft, generation, stored, content)
+
+    async def _store_draft(self, file: File, draft: Draft, content: bytes) -> Stored:
+        if not self.attached.service.capabilities.local:
+            self.attached.journal_draft(file)
         intent = Intent(
             path=check_path(file.path),
             content=content,
@@ -100,20 +173,10 @@ class Committer:
             base_content=draft.base_content,
             append_only=draft.append_only,
             memory_id=file.memory_id,
+            sent=draft.sent,
+            journal_key=file.journal_key,
         )
-        try:
-            stored = await self.store(intent)
-        except Overlapping as overlap:
-            sidecar = await self.put_aside(file.parent, file.segment, content, overlap)
-            self._clean(file, draft, generation, overlap.head, content)
-            raise Conflict(
-                f"{intent.path}: {overlap.message}; the file has the other session's words, yours are in {sidecar}"
-            ) from None
-        except MemfsError as error:
-            attached.journal_draft(file)
-            attached.wait(file, error.message)
-            raise
-        self._stored(file, draft, generation, stored, content)
+        return await self.store(intent)
 
     def _stored(self, file: File, draft: Draft, generation: int, stored: Stored, content: bytes) -> None:
         attached = self.attached
@@ -143,7 +206,11 @@ class Committer:
             draft.base = seen
             draft.base_content = content
             draft.append_only = draft.append_only and draft.buffer.read(0, len(content)) == content
+            draft.sent.clear()
             attached.settled(file)
+            if file.journal_key is not None:
+                attached.journal.remove_draft(file.journal_key)
+                file.journal_key = None
         if file.bound is not None:
             attached.attributes_changed(file)
 
@@ -166,13 +233,22 @@ class Committer:
             attached.remember_meta(file)
 
     async def store(self, intent: Intent) -> Stored:
-        """Bring `intent` into the store. Raises `Overlapping` when it cannot be merged with what is there by now."""
+        """Bring `intent` into the store. Raises `Overlapping` when it cannot be merged with what is there by now, and
+        `Unavailable` when that takes longer than the mount's time-out."""
+        with trio.move_on_after(self.attached.timeout):
+            return await self._store(intent)
+        raise Unavailable(f"{intent.path}: the service did not store it within {self.attached.timeout:g} s")
+
+    async def _store(self, intent: Intent) -> Stored:
         attached = self.attached
         service, store_id = attached.service, attached.store_id
         content, target, base = intent.content, intent.target, intent.base
         base_content = intent.base_content
         for _ in range(MAX_ROUNDS):
             text = decode(content)
+            sha256 = sha256_of(content)
+            earlier = frozenset(intent.sent)
+            self._note_sent(intent, sha256)
             try:
                 if target is None:
                     memory = await service.create_memory(store_id, intent.path, text, memory_id=intent.memory_id)
@@ -181,23 +257,29 @@ class Committer:
                         store_id, target.memory_id, content=text, precondition=base.sha256 if base is not None else None
                     )
                 return Stored(attached.head(memory), content)
-            except StoreArchived:
-                attached.read_only = True
+            except Unavailable:
                 raise
-            except NotFound:
-                if target is None:
+            except MemfsError as refusal:
+                if not refusal.maybe_applied and sha256 not in earlier:
+                    self._note_not_stored(intent, sha256)
+                handled = (NotFound, PathConflict, PreconditionFailed, ConcurrentModification)
+                if isinstance(refusal, StoreArchived):
+                    attached.became_read_only()
+                if not isinstance(refusal, handled) or (isinstance(refusal, NotFound) and target is None):
                     raise
+                error = refusal
+            if isinstance(error, NotFound):
                 # Deleted meanwhile: what was written here is worth a new memory.
                 target = None
                 intent = _as_new(intent)
                 continue
-            except PathConflict as conflict:
-                if conflict.memory_id is None:
+            if isinstance(error, PathConflict):
+                if error.memory_id is None:
                     continue
-                if conflict.path != intent.path:
-                    raise NameTaken(f"{intent.path}: {conflict.message}") from conflict
-                theirs_id = conflict.memory_id
-            except (PreconditionFailed, ConcurrentModification):
+                if error.path != intent.path:
+                    raise NameTaken(f"{intent.path}: {error.message}") from error
+                theirs_id = error.memory_id
+            else:
                 assert target is not None
                 theirs_id = target.memory_id
             try:
@@ -210,11 +292,55 @@ class Committer:
             theirs_content = encode(theirs.content or "")
             if head.sha256 == sha256_of(content) and theirs.path == intent.path:
                 return Stored(head, content)
+            applied = await self._applied(intent, base, head)
+            if applied is not None:
+                base, base_content = applied, await attached.content(applied)
             content = await self._merge(intent, base, base_content, content, head, theirs_content)
             base, base_content, target = head, theirs_content, head
             if content == theirs_content:
                 return Stored(head, content)
         raise ConcurrentModification(f"{intent.path}: others save this memory faster than it can be merged; it is kept pending")
+
+    def _note_sent(self, intent: Intent, sha256: Sha256) -> None:
+        """`sha256` is about to be sent: from now on it may be stored, until the answer says that it is not."""
+        if self.attached.service.capabilities.local or sha256 in intent.sent:
+            return
+        intent.sent.add(sha256)
+        if intent.journal_key is not None:
+            self.attached.journal.add_sent(intent.journal_key, sha256)
+
+    def _note_not_stored(self, intent: Intent, sha256: Sha256) -> None:
+        if sha256 in intent.sent:
+            intent.sent.discard(sha256)
+            if intent.journal_key is not None:
+                self.attached.journal.remove_sent(intent.journal_key, sha256)
+
+    async def _applied(self, intent: Intent, base: Head | None, head: Head) -> Head | None:
+        """The newest version up to `head` that an earlier attempt of ours made, whose answer was lost.
+
+        What stands there already must not be merged in once more.
+        """
+        attached = self.attached
+        if not intent.sent:
+            return None
+        if head.sha256 in intent.sent:
+            return head
+        if not attached.service.capabilities.versions:
+            return None
+        page: str | None = None
+        while True:
+            answer = await attached.service.list_versions(
+                attached.store_id, memory_id=head.memory_id, limit=attached.service.capabilities.max_limit, page=page
+            )
+            for version in answer.data:
+                if version.content_sha256 in intent.sent:
+                    size, time = version.content_size_bytes or 0, time_ns(version.created_at)
+                    return Head(head.memory_id, version.id, version.content_sha256, size, head.created_ns, time)
+                if base is not None and version.id == base.version_id:
+                    return None
+            page = answer.next_page
+            if page is None:
+                return None
 
     async def _merge(
         self, intent: Intent, base: Head | None, base_content: bytes | None, ours: bytes, head: Head, theirs: bytes
@@ -286,4 +412,4 @@ def _with_content(head: Head, sha256: Sha256, size: int) -> Head:
 
 
 def _as_new(intent: Intent) -> Intent:
-    return Intent(intent.path, intent.content, None, intent.base, intent.base_content, intent.append_only, None)
+    return replace(intent, target=None, memory_id=None)

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Protocol
 
-from memfs.model.content import MAX_CONTENT_BYTES, check_fragment
+from memfs.model.content import MAX_CONTENT_BYTES, Sha256, check_fragment
 from memfs.model.errors import ContentTooLarge, MemfsError
 from memfs.replica.tree import Head
 
@@ -143,7 +143,18 @@ class Draft:
     write was refused after another had been accepted; nothing of the draft is sent until it is truncated.
     """
 
-    __slots__ = ("append_only", "base", "base_content", "buffer", "dirty", "generation", "mtime_ns", "refusal", "since_ns")
+    __slots__ = (
+        "append_only",
+        "base",
+        "base_content",
+        "buffer",
+        "dirty",
+        "generation",
+        "mtime_ns",
+        "refusal",
+        "sent",
+        "since_ns",
+    )
 
     def __init__(self, buffer: Buffer, base: Head | None = None, base_content: bytes | None = None) -> None:
         self.buffer = buffer
@@ -158,6 +169,8 @@ class Draft:
         self.mtime_ns = now_ns()
         self.since_ns = self.mtime_ns
         self.refusal: MemfsError | None = None
+        self.sent: set[Sha256] = set()
+        """Contents that were sent while nobody knows whether they were stored: the answer was lost, or never came."""
 
     def changed(self) -> None:
         self.dirty = True

@@ -41,3 +41,11 @@ class Conflict(MemfsError):
 
 class DrainIncomplete(MemfsError):
     """Something written here could not be stored before the mount ended; it is kept for the next mount."""
+
+
+class StateFull(MemfsError):
+    """The disk that holds the local state has no room: what is written cannot be kept safe until it is stored."""
+
+
+class StateFailed(MemfsError):
+    """The local state cannot be read or written."""

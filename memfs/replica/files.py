@@ -168,6 +168,8 @@ class Files:
         if draft is None or not handle.writable or file.dead:
             return
         if file.kind is not Kind.MEMORY:
+            if handle.wrote and file.kind is Kind.SCRATCH and not self.attached.rules.is_scratch(file.name):
+                file.kind = Kind.SETTLING  # left behind by a tool that was killed, or refused once; now it is wanted
             handle.wrote = handle.fresh = False  # the local file has it
             return
         if draft.refusal is not None:

@@ -5,19 +5,26 @@ makes it survive a loss of power too. The database and its files lie in a direct
 at a time.
 """
 
+import contextlib
 import fcntl
 import os
 import shutil
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from memfs.model.content import Sha256
 from memfs.model.errors import MemfsError
 from memfs.model.ids import MemoryId, VersionId
+from memfs.replica.errors import StateFailed, StateFull
 from memfs.replica.tree import Inode, Meta
+
+SPARE_BYTES = 256 * 1024
+"""What the database itself may need beside the bytes of a draft: its log grows by whole pages."""
 
 _SCHEMA = """
 -- Files that are not memories (now). The bytes are in files/KEY.
@@ -60,6 +67,12 @@ CREATE TABLE IF NOT EXISTS drafts (
     since_ns INTEGER NOT NULL,
     refused TEXT                    -- why the content cannot be stored as it is; NULL: it can
 );
+-- Contents of drafts that were sent, and of which nobody knows yet whether they were stored.
+CREATE TABLE IF NOT EXISTS sent (
+    draft INTEGER NOT NULL,
+    sha256 TEXT NOT NULL,
+    PRIMARY KEY (draft, sha256)
+) WITHOUT ROWID;
 -- Names that were taken from a memory whose fate is open for a moment.
 CREATE TABLE IF NOT EXISTS parks (
     memory_id TEXT PRIMARY KEY,
@@ -67,6 +80,18 @@ CREATE TABLE IF NOT EXISTS parks (
     sha256 TEXT NOT NULL,           -- the content that was seen when the name was taken
     new_path TEXT                   -- where it was renamed to; NULL: it was unlinked
 ) WITHOUT ROWID;
+-- Renames of a memory over another one under way: when the other has the content, the memory itself is to be deleted.
+CREATE TABLE IF NOT EXISTS replacements (
+    memory_id TEXT PRIMARY KEY,
+    sha256 TEXT NOT NULL,           -- its content in the store
+    target_id TEXT NOT NULL,        -- the memory that takes its content
+    content_sha256 TEXT NOT NULL    -- the content that the target gets
+) WITHOUT ROWID;
+-- Where this is: for whoever lists what waits, and for the next mount of the store at another place.
+CREATE TABLE IF NOT EXISTS place (
+    mountpoint TEXT NOT NULL,
+    name TEXT NOT NULL              -- the store's directory there
+);
 -- Directory renames under way: every memory below old is to go below new.
 CREATE TABLE IF NOT EXISTS directory_renames (
     key INTEGER PRIMARY KEY,
@@ -76,8 +101,32 @@ CREATE TABLE IF NOT EXISTS directory_renames (
 """
 
 
+_TABLES = (
+    *("local_files", "scratch_trees", "directories", "attributes", "drafts", "sent", "parks", "replacements"),
+    *("place", "directory_renames"),
+)
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
 class JournalBusy(MemfsError):
     """Another daemon holds this state directory."""
+
+
+class _Database(sqlite3.Connection):
+    """A connection whose failures are `StateFull` or `StateFailed`, which a caller understands."""
+
+    def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
+        try:
+            return super().execute(sql, parameters)
+        except sqlite3.Error as error:
+            raise _failure(error) from error
+
+
+def _failure(error: sqlite3.Error) -> MemfsError:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):  # a full disk shows as either, by what was being written
+        return StateFull(f"the disk that holds the state of the mount is full, or fails ({error}): make room there")
+    return StateFailed(f"the state of the mount cannot be kept: {error}")
 
 
 @dataclass(frozen=True)
@@ -125,11 +174,22 @@ class JournalledPark:
     new_path: str | None
 
 
+@dataclass(frozen=True)
+class JournalledReplacement:
+    memory_id: MemoryId
+    sha256: Sha256
+    target_id: MemoryId
+    content_sha256: Sha256
+
+
 class Journal:
     """The state of one store under one mount point, in `directory`."""
 
     def __init__(self, directory: Path) -> None:
-        """Open it, made when it is not there. Raises `JournalBusy` while another daemon holds it."""
+        """Open it, made when it is not there.
+
+        Raises `JournalBusy` while another daemon holds it; `StateFull` and `StateFailed` when it cannot be made.
+        """
         self.directory = directory
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         directory.chmod(0o700)
@@ -141,18 +201,39 @@ class Journal:
             raise JournalBusy(f"another memfs daemon uses the state in {directory}: unmount it first") from None
         (directory / "files").mkdir(exist_ok=True, mode=0o700)
         (directory / "trees").mkdir(exist_ok=True, mode=0o700)
-        self._database = sqlite3.connect(directory / "journal.db", isolation_level=None)
-        os.chmod(directory / "journal.db", 0o600)
-        self._database.execute("PRAGMA journal_mode = WAL")
-        self._database.execute("PRAGMA synchronous = NORMAL")
-        self._database.execute("PRAGMA secure_delete = ON")
-        self._database.executescript(_SCHEMA)
+        self.damage: str | None = None
+        """What was wrong with the journal when it was opened, as a sentence; None: nothing."""
+        try:
+            self._database = self._open()
+        except BaseException:
+            os.close(self._lock)
+            raise
         self._attributes = {
             MemoryId(row[0]): MemoryAttributes(row[1], row[5], Meta(row[2], row[3], row[4], row[6], row[7]))
             for row in self._database.execute(
                 "SELECT memory_id, number, mode, uid, gid, sha256, mtime_ns, atime_ns FROM attributes"
             )
         }
+
+    def _open(self) -> sqlite3.Connection:
+        """The database; one that is damaged is set aside, and what can be read of it taken over."""
+        path = self.directory / "journal.db"
+        try:
+            return _connect(path)
+        except sqlite3.Error as error:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _DAMAGED:
+                raise _failure(error) from error
+        aside = self.directory / f"journal.db.damaged-{time.time_ns()}"
+        for suffix in ("", "-wal", "-shm"):
+            with contextlib.suppress(FileNotFoundError):
+                os.replace(f"{path}{suffix}", f"{aside}{suffix}")
+        database = _connect(path)
+        taken = _salvage(aside, database)
+        self.damage = (
+            f"the journal was damaged: {taken} entries of it could be read and were taken over, "
+            f"the damaged file is kept as {aside}"
+        )
+        return database
 
     def close(self) -> None:
         self._database.close()
@@ -167,10 +248,24 @@ class Journal:
         self._database.execute("BEGIN IMMEDIATE")
         try:
             yield
+            self._database.execute("COMMIT")
         except BaseException:
-            self._database.execute("ROLLBACK")
+            if self._database.in_transaction:  # SQLite may have undone it by itself
+                self._database.execute("ROLLBACK")
             raise
-        self._database.execute("COMMIT")
+
+    def check_room(self, size: int) -> None:
+        """Raise `StateFull` when the disk could not take a draft of `size` bytes: better now than when it is closed."""
+        disk = os.statvfs(self.directory)
+        if disk.f_bavail * disk.f_frsize < 2 * size + SPARE_BYTES:
+            raise StateFull(f"the disk that holds the state of the mount ({self.directory}) is full: make room there")
+
+    def set_place(self, mountpoint: str, name: str) -> None:
+        """Note whose state this is."""
+        if self._database.execute("SELECT mountpoint, name FROM place").fetchall() != [(mountpoint, name)]:
+            with self.transaction():
+                self._database.execute("DELETE FROM place")
+                self._database.execute("INSERT INTO place VALUES (?, ?)", (mountpoint, name))
 
     def sync(self) -> None:
         """Return when everything in it would survive a loss of power."""
@@ -305,7 +400,20 @@ class Journal:
         self._database.execute("UPDATE drafts SET path = ? WHERE key = ?", (path, key))
 
     def remove_draft(self, key: int) -> None:
-        self._database.execute("DELETE FROM drafts WHERE key = ?", (key,))
+        with self.transaction():
+            self._database.execute("DELETE FROM drafts WHERE key = ?", (key,))
+            self._database.execute("DELETE FROM sent WHERE draft = ?", (key,))
+
+    def add_sent(self, key: int, sha256: Sha256) -> None:
+        """`sha256` is about to be sent for the draft `key`."""
+        self._database.execute("INSERT OR IGNORE INTO sent VALUES (?, ?)", (key, sha256))
+
+    def remove_sent(self, key: int, sha256: Sha256) -> None:
+        """`sha256` was certainly not stored."""
+        self._database.execute("DELETE FROM sent WHERE draft = ? AND sha256 = ?", (key, sha256))
+
+    def sent(self, key: int) -> set[Sha256]:
+        return {Sha256(row[0]) for row in self._database.execute("SELECT sha256 FROM sent WHERE draft = ?", (key,))}
 
     def drafts(self) -> list[JournalledDraft]:
         rows = self._database.execute(
@@ -339,6 +447,21 @@ class Journal:
         rows = self._database.execute("SELECT memory_id, path, sha256, new_path FROM parks")
         return [JournalledPark(*row) for row in rows]
 
+    # Replacements
+
+    def put_replacement(self, replacement: "JournalledReplacement") -> None:
+        self._database.execute(
+            "INSERT OR REPLACE INTO replacements VALUES (?, ?, ?, ?)",
+            (replacement.memory_id, replacement.sha256, replacement.target_id, replacement.content_sha256),
+        )
+
+    def remove_replacement(self, memory_id: MemoryId) -> None:
+        self._database.execute("DELETE FROM replacements WHERE memory_id = ?", (memory_id,))
+
+    def replacements(self) -> "list[JournalledReplacement]":
+        rows = self._database.execute("SELECT memory_id, sha256, target_id, content_sha256 FROM replacements")
+        return [JournalledReplacement(*row) for row in rows]
+
     # Directory renames
 
     def begin_directory_rename(self, old: str, new: str) -> int:
@@ -351,3 +474,37 @@ class Journal:
 
     def directory_renames(self) -> list[tuple[int, str, str]]:
         return list(self._database.execute("SELECT key, old, new FROM directory_renames ORDER BY key"))
+
+
+def _connect(path: Path) -> _Database:
+    """The database at `path` with all its tables, checked. Raises `sqlite3.Error` and what `_Database` raises."""
+    database = sqlite3.connect(path, isolation_level=None, factory=_Database)
+    try:
+        os.chmod(path, 0o600)
+        for pragma in ("journal_mode = WAL", "synchronous = NORMAL", "secure_delete = ON"):
+            sqlite3.Connection.execute(database, f"PRAGMA {pragma}")
+        database.executescript(_SCHEMA)
+        found = sqlite3.Connection.execute(database, "PRAGMA quick_check(1)").fetchone()
+        if found != ("ok",):
+            damage = sqlite3.DatabaseError(str(found))
+            damage.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+            raise damage
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def _salvage(damaged: Path, database: sqlite3.Connection) -> int:
+    """Bring into `database` every row of the damaged one that can be read; return how many."""
+    taken = 0
+    source = sqlite3.connect(damaged, isolation_level=None)
+    try:
+        for table in _TABLES:
+            with contextlib.suppress(sqlite3.Error, StateFailed):  # what cannot be read ends this table
+                for row in source.execute(f"SELECT * FROM {table}"):
+                    database.execute(f"INSERT OR IGNORE INTO {table} VALUES ({', '.join('?' * len(row))})", row)
+                    taken += 1
+    finally:
+        source.close()
+    return taken

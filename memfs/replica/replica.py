@@ -13,7 +13,7 @@ from memfs.model.objects import Store
 from memfs.replica.attached import Attached
 from memfs.replica.blobs import BlobCache
 from memfs.replica.changes import Feed
-from memfs.replica.commit import Committer
+from memfs.replica.commit import Committer, may_pass
 from memfs.replica.errors import DrainIncomplete
 from memfs.replica.files import Files
 from memfs.replica.journal import Journal, JournalBusy
@@ -75,20 +75,26 @@ class Replica:
         pause = RETRY_SECONDS
         while True:
             await trio.sleep(pause)
-            retried = [file for file in self.attached.pending if self._can_retry(file)]
             failed = False
-            for file in retried:
+            for file in [file for file in self.attached.pending if self._can_retry(file)]:
                 try:
                     await self.committer.commit(file)
                 except Unavailable:
                     failed = True
                     break
                 except MemfsError as error:
-                    self.attached.report("retry", file.path, error)
-                    self.attached.journal_draft(file, refused=error.message)
-                    if file.draft is not None and file.draft.refusal is None:
-                        file.draft.refusal = error
+                    if may_pass(error):
+                        failed = True
+                    else:
+                        self.attached.report("retry", file.path, error)
+                        self._refuse(file, error)
             pause = min(pause * 2, MAX_RETRY_SECONDS) if failed else RETRY_SECONDS
+
+    def _refuse(self, file: File, error: MemfsError) -> None:
+        """What is pending can never be stored as it is: it is kept until somebody deals with it."""
+        if file.draft is not None and file.draft.dirty:
+            self.attached.journal_draft(file, refused=error.message)
+            file.draft.refusal = file.draft.refusal or error
 
     @staticmethod
     def _can_retry(file: File) -> bool:
@@ -208,9 +214,13 @@ async def open_replica(
     notices: Notices,
     blobs: BlobCache,
     timeout: float,
+    patience: float,
 ) -> AsyncIterator[Replica]:
-    """A replica of `store`, its local state locked; a remount waits up to `timeout` seconds for the drain of the last one."""
-    journal = await _open_journal(state_path(state_directory, store, mountpoint), timeout)
+    """A replica of `store`, its local state locked; a remount waits up to `patience` seconds for the drain of the last one.
+
+    `timeout` bounds, in seconds, how long an operation waits for the service.
+    """
+    journal = await _open_journal(state_path(state_directory, store, mountpoint), patience)
     try:
         tree = Tree(None, store.id)
         attached = Attached(
@@ -227,6 +237,7 @@ async def open_replica(
             readings=Readings(),
             umask=umask,
             read_only=read_only or store.archived_at is not None,
+            timeout=timeout,
         )
         replica = Replica(attached, bound)
         await replica.start()
@@ -241,8 +252,8 @@ def state_path(state_directory: Path, store: Store, mountpoint: Path) -> Path:
     return state_directory / store.id / digest
 
 
-async def _open_journal(path: Path, timeout: float) -> Journal:
-    deadline = trio.current_time() + timeout
+async def _open_journal(path: Path, patience: float) -> Journal:
+    deadline = trio.current_time() + patience
     while True:
         try:
             return Journal(path)
