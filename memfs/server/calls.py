@@ -31,6 +31,7 @@ _DRAINED_BYTES = 16 * MAX_BODY_BYTES
 """Of a body that is too large so much is read before it is refused: a client that is still sending would not see the answer."""
 _BODY_SECONDS = 30.0
 
+_FROM_ELSEWHERE = ("origin", "forwarded", "x-forwarded-for", "x-real-ip", "via")
 _LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 
@@ -147,8 +148,8 @@ async def _read(request: Request) -> bytes:
 
 def _check_local_caller(request: Request) -> None:
     # A page in a browser on this machine can send requests here too, under its own origin or, with a name that it points
-    # at us, under ours.
+    # at us, under ours; and so can anybody through a proxy on this machine.
     host = request.headers.get("host", "")
     name = host if host.endswith("]") else host.rpartition(":")[0] or host
-    if "origin" in request.headers or name.lower() not in _LOOPBACK_HOSTS:
+    if name.lower() not in _LOOPBACK_HOSTS or any(header in request.headers for header in _FROM_ELSEWHERE):
         raise PermissionDenied("without API keys this server answers local programs only: make one with `memfs keys create`")

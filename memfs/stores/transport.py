@@ -127,14 +127,15 @@ class Transport:
         self._credentials = credentials
         self._authorize = authorize or _own_header
         self._timeout = timeout
-        # One attempt may not use up the whole call, or a connection that died silently could never be replaced.
-        step = timeout / 2
+        # The first attempt may not use up the whole call, or a connection that died silently could never be replaced; the
+        # later ones have all the time that is left, for a service that is slow.
+        self._first_attempt = httpx.Timeout(timeout / 3, pool=timeout)
         self._client = httpx.AsyncClient(
             http2=True,
             # Loading the certificates takes a while, and only https needs them. $SSL_CERT_FILE counts for any host.
             verify=httpx.create_ssl_context() if self.url.startswith("https:") else False,
             follow_redirects=False,  # a redirect would carry the credential to a place nobody chose
-            timeout=httpx.Timeout(step, pool=timeout),
+            timeout=timeout,
             limits=httpx.Limits(
                 max_connections=_CONNECTIONS, max_keepalive_connections=_CONNECTIONS, keepalive_expiry=_IDLE_SECONDS
             ),
@@ -178,13 +179,15 @@ class Transport:
             raise NotFound("no such id")  # it would address another endpoint, or none that a URL can name
         if not all(encodable(value) for value in (query or {}).values() if value is not None):
             raise InvalidRequest("a parameter must not contain lone surrogates")
-        request = {
+        request: dict[str, Any] = {
             "method": method,
             "url": "/".join([self.url, *(quote(segment, safe="") for segment in segments)]),
             "params": {name: value for name, value in (query or {}).items() if value is not None},
             "content": None if body is None else _encoded(body),
             "headers": {**(headers or {}), **({"content-type": "application/json"} if method != "GET" else {})},
         }
+        if repeatable:
+            request["timeout"] = self._first_attempt
         trouble: Unavailable | None = None
         with anyio.move_on_after(self._timeout) as scope:
             maybe_applied = False
@@ -217,6 +220,7 @@ class Transport:
                     wait = _retry_after(reply.headers)
                     if wait is not None:
                         wait = max(wait, _FIRST_DELAY)  # "at once" from a service in trouble would be a storm
+                request.pop("timeout", None)
                 if wait is None:
                     wait = delay * random.uniform(0.75, 1.25)
                     delay = min(delay * 2, _LONGEST_DELAY)

@@ -4,6 +4,7 @@ import base64
 import itertools
 import json
 import logging
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -127,6 +128,15 @@ async def test_one_broken_answer_is_made_good(bad_wire: Wire, client: ManagedMem
     bad_wire.script = lambda request: next(replies)
     assert (await client.list_stores()).data == []
     assert len(bad_wire.requests) == 2
+
+
+async def test_a_slow_service_is_waited_for(bad_wire: Wire, client: ManagedMemoryStore) -> None:
+    def slow(request: Request) -> bytes:
+        time.sleep(TIMEOUT / 2)
+        return answer(200, EMPTY)
+
+    bad_wire.script = slow
+    assert (await client.list_stores()).data == []
 
 
 @pytest.mark.parametrize(("status", "error"), [(401, Unauthenticated), (403, PermissionDenied), (404, NotFound)])

@@ -88,6 +88,16 @@ async def test_http_2_over_tls(
         for number in range(40):
             nursery.start_soon(create, number)
     assert len((await client.list_memories(store.id, limit=100)).data) == 40
+
+    async def give_up(seconds: float) -> None:
+        with trio.move_on_after(seconds):
+            await client.list_memories(store.id, view="full")
+
+    for _ in range(5):
+        async with trio.open_nursery() as nursery:
+            for number in range(20):
+                nursery.start_soon(give_up, number * 0.002)
+        assert len((await client.list_memories(store.id, limit=100)).data) == 40
     await client.aclose()
     assert tls_server.versions == {"2"}
     assert len(tls_server.connections) < 40

@@ -41,9 +41,15 @@ def test_without_keys_local_programs_need_no_credential(server: ServerProcess) -
 
 @pytest.mark.parametrize(
     "headers",
-    [{"origin": "https://evil.example"}, {"host": "evil.example"}, {"host": "evil.example:38080"}, {"origin": "null"}],
+    [
+        {"origin": "https://evil.example"},
+        {"host": "evil.example"},
+        {"host": "evil.example:38080"},
+        {"origin": "null"},
+        {"x-forwarded-for": "10.0.0.1"},
+    ],
 )
-def test_without_keys_web_pages_are_refused(tmp_path: Path, headers: dict[str, str]) -> None:
+def test_without_keys_web_pages_and_proxies_are_refused(tmp_path: Path, headers: dict[str, str]) -> None:
     with serving(f"sqlite:///{tmp_path}/memfs.db", tmp_path) as server:
         api = Api(server.url)
         answer = api.client.post("/v1/memory_stores", json={"name": "x"}, headers=headers)
