@@ -4,13 +4,18 @@ Demand-driven: an access past the bound waits for one poll that all waiters shar
 idle one asks nothing. A poll asks for the versions since the newest one seen, with an overlap, because a service's clock may
 put a version a little before one that was seen already; ids that were seen are not looked at twice. Now and then all that is
 listed is listed again: that finds what the versions could not tell (pruned, clock set back, a server without the filter).
+
+A redaction makes no version, so no poll tells of one. But only what is no head any more can be redacted; so the bytes of a
+version leave this machine when a poll has told that it was superseded, or its memory deleted, whether it is redacted or not.
 """
 
-from collections.abc import Awaitable, Callable
+import contextlib
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
 import trio
 
+from memfs.model.content import Sha256
 from memfs.model.errors import MemfsError, NotFound, PermissionDenied, Unauthenticated
 from memfs.model.ids import MemoryId, VersionId
 from memfs.model.objects import MemoryVersion
@@ -63,6 +68,10 @@ class Feed:
         self._used = trio.Event()
         self._listed_at = float("-inf")
         self._trim_seen_at = self._trim_changed_at = TRIM_ABOVE
+        self._superseded = False
+        """Something may have stopped being a head since the last sweep."""
+        self._swept_at = float("-inf")
+        attached.blobs.in_use.append(self._heads)
 
     async def start(self) -> None:
         """Begin at the newest version: whatever is listed later holds all before it."""
@@ -160,17 +169,16 @@ class Feed:
             token = await attached.service.change_token(attached.store_id)
             if token == self._token and self.stale_since is None:
                 self._fresh(started)
+                self._drop_superseded(started)
                 return
             self._token = token
         self.polls += 1
         versions = await self._new_versions()
         newest_of: dict[MemoryId, MemoryVersion] = {}
         for version in versions:  # newest first
-            if version.redacted_at is not None:
-                if version.content_sha256 is not None:
-                    attached.blobs.forget(version.content_sha256)
-                continue
-            newest_of.setdefault(version.memory_id, version)
+            self._superseded = True
+            if version.redacted_at is None:
+                newest_of.setdefault(version.memory_id, version)
         # What changed here while the answer was on its way, or is changing, waits for the next poll.
         waiting = {key for key in newest_of if self._is_changing(key, started)}
         for memory_id, version in newest_of.items():
@@ -189,8 +197,10 @@ class Feed:
         self._trim(started)
         if started - self._listed_at > self.full_relist_seconds:
             self._listed_at = started
+            self._superseded = True
             await self.relist()
         self._fresh(started)
+        self._drop_superseded(started)
 
     async def _new_versions(self) -> list[MemoryVersion]:
         """The versions that were not seen yet, newest first."""
@@ -248,6 +258,31 @@ class Feed:
             updated_ns=spread_time(time_ns(version.created_at), version.id, attached.service.capabilities.time_resolution_ns),
         )
         attached.place(head, version.path)
+
+    def _heads(self) -> Iterator[Sha256]:
+        """The contents that the memories of this store have now, as far as is known."""
+        for file in self.attached.tree.by_id.values():
+            if file.head is not None:
+                yield file.head.sha256
+        for park in self.parking.ids.values():
+            yield park.head.sha256
+
+    def _drop_superseded(self, now: float) -> None:
+        """Let go of the bytes of what is no head any more, in memory and on disk; twice in a bound at most, it looks at all."""
+        attached = self.attached
+        if not self._superseded or now - self._swept_at < self.bound / 2 or not attached.service.capabilities.versions:
+            return
+        self._superseded = False
+        self._swept_at = now
+        attached.blobs.sweep()
+        for file in attached.tree.by_id.values():
+            draft, head = file.draft, file.head
+            if draft is None or draft.base is None or head is None or draft.base.version_id == head.version_id:
+                continue
+            if attached.blobs.is_versioned(draft.base.sha256):
+                draft.base_content = None  # a merge asks for it again
+        with contextlib.suppress(MemfsError):  # the disk fails: whoever writes next is told, and this is tried again
+            attached.journal.wipe_removed()
 
     def _trim(self, now: float) -> None:
         strict = self.attached.service.capabilities.strict_time_order

@@ -36,6 +36,7 @@ MAX_ROUNDS = 50
 
 
 _MENDABLE = (
+    NameTaken,
     Unavailable,
     Unauthenticated,
     PermissionDenied,
@@ -179,10 +180,7 @@ class Committer:
         return await self.store(intent)
 
     def _stored(self, file: File, draft: Draft, generation: int, stored: Stored, content: bytes) -> None:
-        attached = self.attached
         file.committed_at = trio.current_time()
-        if stored.content is not content:
-            attached.blobs.put(sha256_of(content), content)
         self._clean(file, draft, generation, stored.head, content)
 
     def _clean(self, file: File, draft: Draft, generation: int, head: Head, content: bytes) -> None:
@@ -190,7 +188,7 @@ class Committer:
         attached = self.attached
         self.adopt(file, head)
         sha256 = sha256_of(content)
-        attached.blobs.put(sha256, content)
+        attached.blobs.put(sha256, content, versioned=head.sha256 == sha256)
         # Until the kernel asks again it has the size of what was written here, whatever that was merged to.
         seen = head if head.sha256 == sha256 else _with_content(head, sha256, len(content))
         if seen is not head:

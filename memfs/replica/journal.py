@@ -201,6 +201,8 @@ class Journal:
             raise JournalBusy(f"another memfs daemon uses the state in {directory}: unmount it first") from None
         (directory / "files").mkdir(exist_ok=True, mode=0o700)
         (directory / "trees").mkdir(exist_ok=True, mode=0o700)
+        self._removed = True
+        """Its files may hold bytes of drafts that were removed or written anew; an earlier daemon may have left some."""
         self.damage: str | None = None
         """What was wrong with the journal when it was opened, as a sentence; None: nothing."""
         try:
@@ -274,6 +276,15 @@ class Journal:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+    def wipe_removed(self) -> None:
+        """Let nothing of a draft that was removed be found in the files any more; waits for the disk where there was one.
+
+        SQLite overwrites what is deleted (`secure_delete`), but its log keeps older pages until it is cut.
+        """
+        if self._removed:
+            (busy, _, _) = self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            self._removed = bool(busy)
 
     # Local files
 
@@ -389,6 +400,7 @@ class Journal:
         refused: str | None,
     ) -> int:
         """Keep a draft, new or under its `key`; return the key."""
+        self._removed = True
         cursor = self._database.execute(
             "INSERT OR REPLACE INTO drafts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (key, path, memory_id, base_version, base_sha256, content, append_only, since_ns, refused),
