@@ -208,6 +208,8 @@ class Keyring:
 
     def retrieve_session(self, session_id: SessionId) -> ServedSession:
         """Raises `NotFound`."""
+        if "\0" in session_id:
+            raise NotFound("no such session")  # PostgreSQL cannot even be asked
         with self._transaction() as connection:
             row = connection.execute(select(sessions).where(sessions.c.id == session_id)).one_or_none()
         if row is None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -71,7 +71,9 @@ class CreateSession(Body):
     agent: str | dict[str, Any] | None = None
     environment_id: str | None = None
     title: str | None = None
-    metadata: dict[str, str] | None = None
+    metadata: dict[Annotated[str, Field(max_length=64)], Annotated[str, Field(max_length=512)]] | None = Field(
+        default=None, max_length=16
+    )
     resources: list[AttachStore] | None = None
     vault_ids: list[str] | None = None
 

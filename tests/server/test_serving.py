@@ -165,6 +165,22 @@ def test_attribution_and_access_end_to_end(server: ServerProcess) -> None:
     owner.close()
 
 
+def test_odd_ids_are_unknown_on_any_database(server: ServerProcess) -> None:
+    api = Api(server.url)
+    for identifier in ("%00", "sesn_%00", "%ff", "%F0%9F%98%80", "'--", "a" * 3_000):
+        for path in (f"sessions/{identifier}", f"memory_stores/{identifier}", f"memory_stores/{identifier}/memory_versions"):
+            api.refused(api.client.get("/v1/" + path), 404, "not_found_error")
+    store = api.create_store()
+    for query in ({"memory_id": "\0"}, {"session_id": "\0"}, {"api_key_id": "\0"}, {"service_account_id": "\0"}):
+        assert api.ok(api.get(f"memory_stores/{store}/memory_versions", **query))["data"] == []
+    title = "NUL \0 in a title"
+    session = api.ok(api.post("sessions", {"title": title, "metadata": {"k": "\0"}}))
+    assert api.ok(api.get(f"sessions/{session['id']}"))["title"] == title
+    for metadata in ({str(n): "" for n in range(17)}, {"k" * 65: ""}, {"k": "v" * 513}):
+        api.bad(api.post("sessions", {"metadata": metadata}))
+    api.close()
+
+
 def test_several_servers_on_one_database(database: str, tmp_path: Path) -> None:
     with serving(database, tmp_path) as first, serving(database, tmp_path) as second:
         here, there = Api(first.url), Api(second.url)
