@@ -63,7 +63,12 @@ def create_app(backend: Backend) -> ASGIApp:
     routes.append(Route("/healthz", _health(backend), methods=["GET"]))
     application = Starlette(
         routes=routes,
-        exception_handlers={MemfsError: _on_memfs_error, HTTPException: _on_http_exception, ClientDisconnect: _on_disconnect},
+        exception_handlers={
+            MemfsError: _on_memfs_error,
+            HTTPException: _on_http_exception,
+            ClientDisconnect: _on_disconnect,
+            Exception: _on_surprise,
+        },
     )
     application.router.redirect_slashes = False
     return _Answering(application)
@@ -112,8 +117,12 @@ def _on_disconnect(request: Request, error: Exception) -> Response:
     return envelope(499, "api_error", "the client went away", request.scope["memfs.request_id"])
 
 
+def _on_surprise(request: Request, error: Exception) -> Response:
+    return envelope(500, "api_error", "internal error", request.scope["memfs.request_id"])
+
+
 class _Answering:
-    """Gives every request its id, every answer its headers, and every surprise an envelope; writes the access log."""
+    """Gives every request its id and every answer its headers; reports surprises, and writes the access log."""
 
     def __init__(self, application: ASGIApp) -> None:
         self._application = application
@@ -143,9 +152,6 @@ class _Answering:
             # The message of an unforeseen exception may quote content, so the log names the place and the kind only.
             frames = "".join(traceback.format_tb(error.__traceback__)).rstrip()
             log.error("%s: %s\n%s", request_id, type(error).__qualname__, frames)
-            if not status:
-                response = envelope(500, "api_error", "internal error", request_id)
-                await response(scope, receive, send_with_headers)
         finally:
             # Method and endpoint instead of the URL, which holds ids, paths and cursors.
             access_log.info(

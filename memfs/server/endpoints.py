@@ -36,25 +36,30 @@ async def list_stores(call: Call) -> Response:
 
 
 async def _attached_stores(call: Call) -> Page[Store]:
-    """All that a session attaches, on one page: they are eight at most, so a cursor is never given and none is valid."""
+    """The listing for a session: of what it attaches. A cursor is the id of the last store shown."""
     query = call.query
-    query.limit()
-    if query.text("page") is not None:
-        raise InvalidRequest("page is not a cursor of this list")
     since, until, archived = query.time("created_at[gte]"), query.time("created_at[lte]"), query.flag("include_archived")
+    limit, page = query.limit(), query.text("page")
     stores = []
     for store_id in call.principal.attachments or ():
         try:
-            store = await call.service.retrieve_store(store_id)
+            stores.append(await call.service.retrieve_store(store_id))
         except NotFound:
             continue  # deleted since the session began
-        if (
-            (archived or store.archived_at is None)
-            and (since is None or store.created_at >= since)
-            and (until is None or store.created_at <= until)
-        ):
-            stores.append(store)
-    return Page(data=sorted(stores, key=lambda store: (store.created_at, store.id), reverse=True))
+    stores.sort(key=lambda store: (store.created_at, store.id), reverse=True)
+    if page is not None:
+        places = [place for place, store in enumerate(stores) if page == f"page_{store.id}"]
+        if not places:
+            raise InvalidRequest("page is not a cursor of this list: begin again without page")
+        stores = stores[places[0] + 1 :]
+    shown = [
+        store
+        for store in stores
+        if (archived or store.archived_at is None)
+        and (since is None or store.created_at >= since)
+        and (until is None or store.created_at <= until)
+    ]
+    return Page(data=shown[:limit], next_page=f"page_{shown[limit - 1].id}" if len(shown) > limit else None)
 
 
 async def retrieve_store(call: Call) -> Response:

@@ -1,6 +1,8 @@
 """`memfs serve` as users start it: who may connect, in whose name changes are recorded, several servers on one database."""
 
+import contextlib
 import json
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -216,3 +218,19 @@ def test_a_database_that_drops_its_connections(postgres_cluster: Cluster, tmp_pa
         listed = api.ok(api.get(f"memory_stores/{store}/memories", limit=100))["data"]
         assert len(listed) == sum(1 for answer in answers if answer.status_code == 200)
         api.close()
+
+
+def test_a_surprise_is_an_envelope_too(tmp_path: Path) -> None:
+    with serving(f"sqlite:///{tmp_path}/memfs.db", tmp_path) as server:
+        api = Api(server.url)
+        session = api.ok(api.post("sessions", {}))
+        with contextlib.closing(sqlite3.connect(tmp_path / "memfs.db")) as database:
+            database.execute("UPDATE memfs_sessions SET body = 'damaged: hush'")
+            database.commit()
+        error = api.refused(api.get(f"sessions/{session['id']}"), 500, "api_error")
+        assert error["message"] == "internal error"
+        assert api.ok(api.get("memory_stores"))["data"] == []
+        api.close()
+        log = server.log.read_text()
+        assert "ValidationError" in log
+        assert "hush" not in log

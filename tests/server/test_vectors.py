@@ -600,6 +600,8 @@ def test_v48_what_a_session_may(api: Api, agent: tuple[Api, dict[str, Any], str]
         client.refused(client.get(f"memory_stores/{foreign}{path}"), 404, "not_found_error")
     client.refused(client.post(f"memory_stores/{foreign}/memories", {"path": "/x", "content": ""}), 404, "not_found_error")
     assert {s["id"] for s in client.ok(client.get("memory_stores"))["data"]} == {store, policy}
+    assert {s["id"] for s in everything(client, "memory_stores", limit=1)} == {store, policy}
+    assert len(client.ok(client.get("memory_stores", limit=1))["data"]) == 1
     client.bad(client.get("memory_stores", page="page_x"))
     assert client.ok(client.get(f"sessions/{session['id']}"))["id"] == session["id"]
     other = api.ok(api.post("sessions", {"resources": []}))
