@@ -99,6 +99,7 @@ async def _serve(options: MountOptions, open_service: Callable[[], Awaitable[Mem
                 operations.store_views[replica.name] = {
                     VERSIONS_NAME: versions_of(replica, max_staleness=options.max_staleness, timeout=options.timeout)
                 }
+        drain = _Drain(replicas)
         signals = stack.enter_context(_signals())
         _mount(operations, options, replicas)
         try:
@@ -107,7 +108,7 @@ async def _serve(options: MountOptions, open_service: Callable[[], Awaitable[Mem
                     nursery.start_soon(replica.run)
                 if options.status_file is not None:
                     nursery.start_soon(_keep_status, options.status_file, state)
-                nursery.start_soon(_end_on_signal, signals, replicas)
+                nursery.start_soon(_end_on_signal, signals, drain)
                 _tune_collector()
                 ready()
                 await pyfuse3.main()
@@ -115,7 +116,7 @@ async def _serve(options: MountOptions, open_service: Callable[[], Awaitable[Mem
         finally:
             pyfuse3.close(unmount=True)
             with trio.CancelScope(shield=True):
-                await _drain(replicas)
+                await drain()
             if options.status_file is not None:
                 _write_status(options.status_file, status_json(state()))
 
@@ -153,28 +154,32 @@ def _mount(operations: Operations, options: MountOptions, replicas: list[Replica
         raise MemfsError(f"{options.mountpoint} cannot be mounted ({error}): `memfs doctor` says what is missing") from error
 
 
-async def _end_on_signal(signals: AsyncIterator[int], replicas: list[Replica]) -> None:
+async def _end_on_signal(signals: AsyncIterator[int], drain: "_Drain") -> None:
     """The first signal stores what waits, then ends the mount; what is written meanwhile is stored after it."""
     async for _ in signals:
         with contextlib.suppress(MemfsError):
-            await _drain(replicas)
+            await drain()
         pyfuse3.terminate()
 
 
-async def _drain(replicas: list[Replica]) -> None:
-    failures: list[str] = []
-    with trio.move_on_after(DRAIN_SECONDS) as scope:
-        for replica in replicas:
+class _Drain:
+    """Stores what waits, within one time for all attempts."""
+
+    def __init__(self, replicas: list[Replica]) -> None:
+        self._replicas = replicas
+        self._deadline: float | None = None
+
+    async def __call__(self) -> None:
+        """Raises `DrainIncomplete` that says what is kept where."""
+        self._deadline = self._deadline or trio.current_time() + DRAIN_SECONDS
+        failures: list[str] = []
+        for replica in self._replicas:
             try:
-                await replica.drain()
+                await replica.drain(self._deadline)
             except DrainIncomplete as error:
                 failures.append(error.message)
-    if scope.cancelled_caught:
-        for replica in replicas:
-            replica.keep_pending()
-        failures.append(f"the service did not answer for {DRAIN_SECONDS:g} s; what waits is in the journal for the next mount")
-    if failures:
-        raise DrainIncomplete("; ".join(failures))
+        if failures:
+            raise DrainIncomplete("; ".join(failures))
 
 
 async def _keep_status(path: Path, state: StateReader) -> None:

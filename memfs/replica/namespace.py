@@ -35,6 +35,7 @@ from memfs.replica.errors import (
 )
 from memfs.replica.files import Files
 from memfs.replica.handles import Handle
+from memfs.replica.journal import JournalledReplacement
 from memfs.replica.listing import Listing
 from memfs.replica.parking import Park, Parking, keep_time
 from memfs.replica.scratch import SCRATCH_DIRECTORIES, is_mkstemp, looks_temporary
@@ -136,6 +137,7 @@ class Namespace:
         path = f"{directory.path}/{segment}" if scratch else self.check_child(directory, segment)
         if directory.dead:
             raise NoSuchName("the directory was removed")
+        await self.parking.finish_within(path)
         park = self.parking.take(path)
         if scratch and park is None:
             kind = Kind.SCRATCH
@@ -258,11 +260,14 @@ class Namespace:
         if not isinstance(file, File):
             raise IsDirectory(f"{segment} is a directory")
         self._check_seen(file)
+        await self.committer.make_certain(file)
         async with file.locked():
             if file.dead or directory.children.get(file.name) is not file:
                 raise NoSuchName("it was removed meanwhile")
             await self._hold_for_readers(file)
             path = file.path
+            if file.head is not None:
+                self.parking.prepare_unlink(file, path)
             self._take_name(file)
             if file.head is not None:
                 self.parking.unlinked(file, path)
@@ -282,7 +287,10 @@ class Namespace:
         if file.handles and file.draft is None and (file.shown or file.head) is not None:
             content = await self.files.whole(file)
             if file.draft is None:
+                held = file.shown or file.head
                 file.draft = Draft(MemoryBuffer(content), file.head, content)
+                if held is not None:
+                    file.draft.mtime_ns = held.updated_ns
 
     def _detach(self, node: Node) -> None:
         """Take the node's name away; a directory that this empties stays until rmdir."""
@@ -415,6 +423,9 @@ class Namespace:
         attached = self.attached
         to_scratch = attached.rules.is_scratch(segment)
         path = f"{directory.path}/{segment}" if to_scratch else self.check_child(directory, segment)
+        await self.committer.make_certain(file)
+        if target is not None:
+            await self.committer.make_certain(target)
         if target is not None and target.park is not None and target.park.renamed:
             await self.parking.finish(target.park)
         if file.park is not None and file.park.renamed:
@@ -500,6 +511,7 @@ class Namespace:
             base_content=None,
             append_only=False,
             memory_id=file.memory_id,
+            sent=file.draft.sent if file.draft is not None else set(),
         )
         if not attached.service.capabilities.local and head is not None:
             attached.note_change(head.memory_id)
@@ -612,7 +624,7 @@ class Namespace:
             try:
                 memory = await attached.service.update_memory(attached.store_id, head.memory_id, path=path)
             except StoreArchived:
-                attached.read_only = True
+                attached.became_read_only()
                 raise
             except NotFound:
                 attached.unplace(file)
@@ -659,17 +671,22 @@ class Namespace:
             content = draft.buffer.content()
         else:
             content = await attached.content(file.shown or source)
-        async with target.locked():
-            if sha256_of(content) == target_head.sha256:
-                stored = target_head
-            else:
-                stored = await self._store_over(file, target_head, self._base(target, target_head, process), content, path)
+        content_sha256 = sha256_of(content)
+        attached.journal.put_replacement(
+            JournalledReplacement(source.memory_id, source.sha256, target_head.memory_id, content_sha256)
+        )
+        try:
+            stored = await self._store_replacement(file, target, target_head, content, path, process)
+        except MemfsError:
+            attached.journal.remove_replacement(source.memory_id)
+            raise
         try:
             await attached.service.delete_memory(attached.store_id, source.memory_id, expected_content_sha256=source.sha256)
         except NotFound:
             pass
         except PreconditionFailed as error:
             attached.report("rename", file.path, error)
+        attached.journal.remove_replacement(source.memory_id)
         attached.note_change(source.memory_id)
         attached.tree.by_id.pop(source.memory_id, None)
         attached.journal.put_attributes(source.memory_id, number=None, sha256=None, meta=None)
@@ -684,6 +701,12 @@ class Namespace:
             attached.forget_draft(file)
         else:
             draft.base = stored
+
+    async def _store_replacement(self, file: File, target: File, head: Head, content: bytes, path: str, process: int) -> Head:
+        async with target.locked():
+            if sha256_of(content) == head.sha256:
+                return head
+            return await self._store_over(file, head, self._base(target, head, process), content, path)
 
     # Directories
 

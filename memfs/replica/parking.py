@@ -6,19 +6,25 @@ modified version. When none does in time, the deletion or the rename was meant, 
 that a kill in between neither loses nor resurrects anything.
 """
 
+import contextlib
 from dataclasses import dataclass, field
 
 import trio
 
-from memfs.model.errors import MemfsError, NotFound, PreconditionFailed, Unavailable
+from memfs.model.errors import ConcurrentModification, MemfsError, NotFound, PreconditionFailed, Unauthenticated, Unavailable
 from memfs.model.ids import MemoryId
 from memfs.replica.attached import Attached
 from memfs.replica.commit import Committer, Intent, Overlapping
 from memfs.replica.drafts import Draft, MemoryBuffer
+from memfs.replica.errors import StateFailed, StateFull
 from memfs.replica.scratch import RENAME_PARK_SECONDS, UNLINK_PARK_SECONDS
 from memfs.replica.tree import File, Head, Kind, Meta
 
 RETRY_SECONDS = 5.0
+FINISHED_AT_ONCE = 8
+"""How many parks go out at the same time."""
+LATER = (Unavailable, Unauthenticated, ConcurrentModification, StateFull, StateFailed)
+"""What may pass: the deletion or rename stands, and is sent again."""
 
 
 @dataclass(eq=False)
@@ -35,6 +41,8 @@ class Park:
     """What was set on the memory; whoever continues it does not inherit it (tools set it anew)."""
     lock: trio.Lock = field(default_factory=trio.Lock)
     over: bool = False
+    told: bool = False
+    """Its failure was reported; it is tried again until the store takes it or refuses it for good."""
 
 
 class Parking:
@@ -46,6 +54,22 @@ class Parking:
         self.by_path: dict[str, Park] = {}
         self.ids: dict[MemoryId, Park] = {}
 
+    def prepare_unlink(self, file: File, path: str) -> None:
+        """Journal that `file`, a memory at `path`, is to go, and its draft with it. Raises `StateFull` before anything is done."""
+        assert file.head is not None
+        journal = self.attached.journal
+        with journal.transaction():
+            if file.park is None:
+                journal.put_park(file.head.memory_id, path, file.head.sha256, None)
+            else:
+                park = file.park
+                journal.put_park(park.head.memory_id, park.path, park.head.sha256, None)
+                if park.backup is not None:
+                    journal.put_park(park.backup.memory_id, path, park.backup.sha256, None)
+            if file.journal_key is not None:
+                journal.remove_draft(file.journal_key)
+        file.journal_key = None
+
     def unlinked(self, file: File, path: str) -> None:
         """`file`, a memory whose name `path` has just been taken out of the tree, waits for a successor."""
         assert file.head is not None
@@ -54,7 +78,6 @@ class Parking:
             park = file.park
             park.renamed = False
             file.park = None
-            self.attached.journal.put_park(park.head.memory_id, park.path, park.head.sha256, None)
             if park.backup is not None:
                 self._park(Park(path, park.backup, file, renamed=False), UNLINK_PARK_SECONDS)
             return
@@ -65,6 +88,7 @@ class Parking:
         assert file.head is not None
         park = Park(old_path, file.head, file, renamed=True, backup=backup, meta=file.meta)
         file.park = park
+        self.attached.journal.put_park(park.head.memory_id, park.path, park.head.sha256, park.file.path)
         self._park(park, RENAME_PARK_SECONDS)
 
     def _park(self, park: Park, seconds: float) -> None:
@@ -72,9 +96,6 @@ class Parking:
         self.ids[park.head.memory_id] = park
         self.attached.tree.by_id.pop(park.head.memory_id, None)
         self.attached.note_change(park.head.memory_id)
-        self.attached.journal.put_park(
-            park.head.memory_id, park.path, park.head.sha256, park.file.path if park.renamed else None
-        )
         self.attached.timers.after(seconds, lambda: self._due(park))
 
     def continued(self, file: File, park: Park, process: int) -> None:
@@ -145,7 +166,9 @@ class Parking:
         try:
             await self.finish(park)
         except MemfsError as error:
-            self.attached.report("unlink" if not park.renamed else "rename", park.path, error)
+            if not park.told:
+                self.attached.report("unlink" if not park.renamed else "rename", park.path, error)
+            park.told = not park.over
 
     async def finish(self, park: Park) -> None:
         """Nobody continued it: delete or rename the memory now. Raises when the store refuses; then the tree shows what is."""
@@ -157,7 +180,7 @@ class Parking:
                     await self._finish_rename(park)
                 else:
                     await self._finish_unlink(park)
-            except Unavailable:
+            except LATER:
                 self.attached.timers.after(RETRY_SECONDS, lambda: self._due(park))
                 raise
             except MemfsError:
@@ -198,9 +221,10 @@ class Parking:
                 except Overlapping as overlap:
                     raise PreconditionFailed(overlap.message) from overlap
                 head = stored.head
-                await attached.service.delete_memory(
-                    attached.store_id, park.head.memory_id, expected_content_sha256=park.head.sha256
-                )
+                with contextlib.suppress(NotFound):
+                    await attached.service.delete_memory(
+                        attached.store_id, park.head.memory_id, expected_content_sha256=park.head.sha256
+                    )
             self._end(park)
             file.park = None
             self.committer.adopt(file, head)
@@ -227,18 +251,36 @@ class Parking:
         if park is not None:
             await self.finish(park)
 
+    async def finish_within(self, path: str) -> None:
+        """Finish the parks below `path`, where a directory was: the store has no memory whose path contains another's."""
+        if any(parked.startswith(f"{path}/") for parked in self.by_path):
+            await self.finish_below(f"{path}/")
+
     async def finish_below(self, prefix: str) -> None:
-        """Finish every park at or below a directory path ("": everywhere). Raises the last failure after trying all."""
-        failure: MemfsError | None = None
-        for park in list(self.by_path.values()):
-            inside = park.path.startswith(f"{prefix}/") or (park.renamed and park.file.path.startswith(f"{prefix}/"))
-            if not prefix or inside or park.path == prefix:
+        """Finish every park at or below a path ("": everywhere; with a "/" at its end: only below it).
+
+        Raises the last failure after trying all.
+        """
+        failures: list[MemfsError] = []
+        limit = trio.CapacityLimiter(FINISHED_AT_ONCE)
+
+        async def finish(park: Park) -> None:
+            async with limit:
                 try:
                     await self.finish(park)
                 except MemfsError as error:
-                    failure = error
-        if failure is not None:
-            raise failure
+                    failures.append(error)
+
+        async with trio.open_nursery() as nursery:
+            for park in list(self.by_path.values()):
+                if _lies_below(park.path, prefix) or (park.renamed and _lies_below(park.file.path, prefix)):
+                    nursery.start_soon(finish, park)
+        if failures:
+            raise failures[-1]
+
+
+def _lies_below(path: str, prefix: str) -> bool:
+    return path == prefix or path.startswith(f"{prefix.removesuffix('/')}/")
 
 
 def keep_time(attached: Attached, file: File, head: Head) -> None:

@@ -30,7 +30,8 @@ from memfs.stores.base import MemoryStore, Usage
 
 RETRY_SECONDS = 1.0
 MAX_RETRY_SECONDS = 30.0
-DRAIN_SECONDS = 60.0
+DRAINED_AT_ONCE = 8
+"""How many files are stored at the same time when the mount ends."""
 
 
 class Replica:
@@ -117,7 +118,7 @@ class Replica:
 
     async def entries(self, directory: Directory) -> list[tuple[str, Node]]:
         await self.feed.ensure()
-        await self.listing.directory(directory)
+        await self.listing.directory(directory, reading=True)
         return list(directory.children.items())
 
     async def known_usage(self) -> Usage | None:
@@ -152,50 +153,59 @@ class Replica:
         if failure is not None:
             raise failure
 
-    async def drain(self) -> None:
-        """Store everything, also what settles, before the mount ends. Raises `DrainIncomplete` that names what is kept."""
-        left: list[str] = []
+    async def drain(self, deadline: float) -> None:
+        """Store everything, also what settles, before the mount ends; what may pass is tried until `deadline` (trio's clock).
+
+        Raises `DrainIncomplete` that names what is kept, and where.
+        """
+        pause = 0.2
+        while True:
+            left = await self._drain_once()
+            if not left:
+                return
+            lasting = not any(may_pass(error) for _, error in left)
+            if lasting or trio.current_time() + pause > deadline:
+                break
+            await trio.sleep(pause)
+            pause = min(pause * 2, 5.0)
+        for path, error in left:
+            self.attached.report("drain", path, error)
+        shown = "; ".join(f"{self.attached.name}{path}: {error.message}" for path, error in left[:10])
+        raise DrainIncomplete(
+            f"{len(left)} change(s) could not be stored; they are kept in {self.attached.journal.directory} "
+            f"and the next mount of the store tries again: {shown}"
+        )
+
+    async def _drain_once(self) -> list[tuple[str, MemfsError]]:
+        """Try to store everything, several at a time; returns what could not be, with the reason."""
         attached = self.attached
+        left: list[tuple[str, MemfsError]] = []
+        limit = trio.CapacityLimiter(DRAINED_AT_ONCE)
+
+        async def store(file: File) -> None:
+            async with limit:
+                try:
+                    if file.kind is Kind.SETTLING:
+                        await self.files.settle(file)
+                    else:
+                        await self.committer.commit(file)
+                except MemfsError as error:
+                    if file.kind is not Kind.MEMORY:
+                        attached.report("drain", file.path, error)  # it stays here, as the scratch file that it is
+                        return
+                    left.append((file.path, error))
+                    if not may_pass(error):
+                        self._refuse(file, error)
+
         try:
             await self.parking.finish_below("")
         except MemfsError as error:
-            left.append(error.message)
-        for file in list(attached.tree.files_below(attached.tree.root)):
-            if file.draft is None:
-                continue
-            try:
-                if file.kind is Kind.SETTLING:
-                    await self.files.settle(file)
-                elif file.kind is Kind.MEMORY:
-                    await self._drain_file(file)
-            except MemfsError as error:
-                attached.report("drain", file.path, error)
-                if file.kind is Kind.MEMORY:
-                    refused = error.message if file.draft is not None and file.draft.refusal is not None else None
-                    attached.journal_draft(file, refused=refused)
-                    left.append(f"{attached.name}{file.path}: {error.message}")
-        if left:
-            raise DrainIncomplete(
-                f"{len(left)} change(s) could not be stored; they are kept in {attached.journal.directory} "
-                f"and the next mount of the store tries again: {'; '.join(left[:10])}"
-            )
-
-    def keep_pending(self) -> None:
-        """Journal every draft that is not stored, because the mount ends now."""
-        for file in self.attached.tree.files_below(self.root):
-            if file.draft is not None and file.draft.dirty:
-                self.attached.journal_draft(file)
-
-    async def _drain_file(self, file: File) -> None:
-        pause = 0.2
-        while True:
-            try:
-                await self.committer.commit(file)
-            except Unavailable:
-                await trio.sleep(pause)
-                pause = min(pause * 2, 5.0)
-                continue
-            return
+            left += [(park.path, error) for park in self.parking.by_path.values()] or [("", error)]
+        async with trio.open_nursery() as nursery:
+            for file in list(attached.tree.files_below(attached.tree.root)):
+                if file.draft is not None and file.kind is not Kind.SCRATCH:
+                    nursery.start_soon(store, file)
+        return left
 
 
 @asynccontextmanager
