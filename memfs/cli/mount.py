@@ -15,7 +15,7 @@ from memfs.cli.daemonise import PipeReporter, Reporter, TerminalReporter
 from memfs.cli.mount_options import MountCommand, Octal, Owner, Seconds, Size, scratch_patterns
 from memfs.cli.mountpoints import canonical, mounted_at
 from memfs.cli.prepare import prepare_mountpoint, refuse_live
-from memfs.cli.registry import AttachedStore, ExitRecord, MountRecord, Process, Registry, state_directory
+from memfs.cli.registry import AttachedStore, ExitRecord, MountRecord, Process, Registry, cache_directory, state_directory
 from memfs.cli.requirements import check_mount_possible
 from memfs.cli.service import DEFAULT_TIMEOUT_SECONDS, opener, resolve_url, service_options, without_credentials
 from memfs.cli.targets import DEFAULT_MOUNTPOINT
@@ -64,12 +64,13 @@ def _session(ctx: click.Context, param: click.Parameter, value: str | None) -> s
     show_default=True,
     help="How long a file operation waits for the service.",
 )
-@click.option("--cache-size", type=Size(), metavar="SIZE", help="Keep so much content, such as 64M.")
+@click.option("--cache-size", type=Size(), metavar="SIZE", help="Keep so much content on disk, such as 64M (default: 256M).")
 @click.option("--allow-other", is_flag=True, help="Let other users of this machine in.")
 @click.option("--uid", type=Owner("user"), metavar="USER", help="Who owns the files (default: you).")
 @click.option("--gid", type=Owner("group"), metavar="GROUP", help="Their group (default: yours).")
 @click.option("--umask", type=Octal(), default="022", show_default=True, help="Permissions to take away.")
 @click.option("--no-xattr", is_flag=True, help="No extended attributes: faster, but getfattr shows nothing.")
+@click.option("--no-disk-cache", is_flag=True, help="Keep content in memory only, and leave no text on disk.")
 @click.option("--no-index", is_flag=True, help="No MEMORY.md in the mount's root.")
 @click.option("--scratch", multiple=True, metavar="PATTERNS", help="More names that stay local, such as '*.log,*.part'.")
 @click.option("--nonempty", is_flag=True, help="Mount over a directory that is not empty, and hide what is in it.")
@@ -94,6 +95,7 @@ def mount(
     scratch: tuple[str, ...],
     no_xattr: bool,
     no_index: bool,
+    no_disk_cache: bool,
     **settings: Any,
 ) -> int:
     """Mount memory stores at MOUNTPOINT (/mnt/memory), each as a directory.
@@ -117,6 +119,7 @@ def mount(
         settings={
             **settings,
             "cache_size": cache_size,
+            "cache_directory": None if no_disk_cache else cache_directory(),
             "scratch_patterns": scratch_patterns(scratch),
             "xattr": not no_xattr,
             "index": not no_index,

@@ -164,6 +164,13 @@ def state_directory() -> Path:
     return private_directory(user_state_path("memfs"))
 
 
+def cache_directory() -> Path:
+    """Where memfs keeps what it can fetch again: ``$XDG_CACHE_HOME/memfs``, mode 0700. Raises `MemfsError`."""
+    from platformdirs import user_cache_path
+
+    return private_directory(user_cache_path("memfs"))
+
+
 class Registry:
     def __init__(self, directory: Path) -> None:
         self.directory = directory

@@ -71,6 +71,7 @@ class Attributes:
             mtime = head.updated_ns if head is not None else 0
         mode = self.file_mode
         atime = mtime
+        entry.st_ctime_ns = max(file.ctime_ns, mtime)
         meta = file.meta
         if meta is not None:
             if meta.mode is not None:
@@ -89,7 +90,6 @@ class Attributes:
         entry.st_blocks = (size + BLOCK - 1) // BLOCK
         entry.st_mtime_ns = mtime
         entry.st_atime_ns = atime
-        entry.st_ctime_ns = file.ctime_ns or mtime
 
     def _directory(self, directory: Directory, entry: pyfuse3.EntryAttributes) -> None:
         mtime = directory.mtime_ns or directory.volume.created_ns
@@ -108,7 +108,8 @@ class Attributes:
             if meta.atime_ns is not None:
                 atime = meta.atime_ns
         entry.st_mode = mode & ~0o222 if directory.volume.attached.read_only else mode
-        entry.st_nlink = 0 if directory.dead else 2
+        # Two and one for each directory below; one is how file systems say that they have not counted.
+        entry.st_nlink = 0 if directory.dead else 2 + directory.directories if directory.listed else 1
         entry.st_size = DIRECTORY_SIZE
         entry.st_blocks = DIRECTORY_SIZE // BLOCK
         entry.st_mtime_ns = mtime

@@ -19,7 +19,7 @@ from memfs.fuse.options import MountOptions
 from memfs.fuse.root import INDEX_NAME, STATE_NAME, MountRoot, index_file
 from memfs.fuse.state import StateReader
 from memfs.model.errors import MemfsError
-from memfs.replica.blobs import DEFAULT_BYTES, BlobCache
+from memfs.replica.blobs import DISK_BYTES, BlobCache, DiskBlobs
 from memfs.replica.drafts import now_ns
 from memfs.replica.errors import DrainIncomplete
 from memfs.replica.notices import Notices
@@ -62,10 +62,10 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
 async def _serve(options: MountOptions, open_service: Callable[[], Awaitable[MemoryStore]], ready: Callable[[], None]) -> None:
     notices = Notices()
     translator = Translator(notices)
-    blobs = BlobCache(options.cache_size or DEFAULT_BYTES)
     async with AsyncExitStack() as stack:
         service = await open_service()
         stack.push_async_callback(service.aclose)
+        blobs = BlobCache(disk=_disk_cache(options, service))
         replicas: list[Replica] = []
         for attachment in options.attachments:
             replica = await stack.enter_async_context(
@@ -104,6 +104,8 @@ async def _serve(options: MountOptions, open_service: Callable[[], Awaitable[Mem
         _mount(operations, options, replicas)
         try:
             async with trio.open_nursery() as nursery:
+                if blobs.disk is not None:
+                    nursery.start_soon(blobs.disk.run)
                 for replica in replicas:
                     nursery.start_soon(replica.run)
                 if options.status_file is not None:
@@ -130,6 +132,13 @@ def _signals() -> Iterator[AsyncIterator[int]]:
         signal.signal(number, signal.SIG_IGN)  # what the receiver below puts back at its end
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         yield signals
+
+
+def _disk_cache(options: MountOptions, service: MemoryStore) -> DiskBlobs | None:
+    """None where a content is as near as the disk, or must not be left there."""
+    if options.cache_directory is None or service.capabilities.local:
+        return None
+    return DiskBlobs(options.cache_directory / "blobs", options.cache_size or DISK_BYTES)
 
 
 def _tune_collector() -> None:

@@ -32,7 +32,9 @@ class MountOptions:
     status_file: Path | None = None
     """Where the daemon keeps what `.memfs/status.json` shows, for commands that must not ask the mount itself."""
     cache_size: int | None = None
-    """How many bytes of content the replica may keep; None: its own default."""
+    """How many bytes of content the disk cache may hold; None: its own default."""
+    cache_directory: Path | None = None
+    """Where contents of stores over a network are kept, mode 0700, for all mounts of the user; None: in memory only."""
     max_staleness: float = 2.0
     timeout: float = 8.0
     read_only: bool = False

@@ -184,6 +184,8 @@ class Attached:
     def forget(self, file: File) -> None:
         """The store has this memory no more, or no longer here: those who hold it open keep what they see."""
         file.dead = True
+        if file.head is not None:
+            self.blobs.supersede(file.head.sha256)
         if file.head is not None and self.tree.by_id.get(file.head.memory_id) is file:
             del self.tree.by_id[file.head.memory_id]
         if file.bound is not None:
@@ -193,6 +195,8 @@ class Attached:
         """A version newer than the one known; readers see it once the kernel has been told its size."""
         if file.head is not None and file.head.version_id == head.version_id:
             return
+        if file.head is not None and file.head.sha256 != head.sha256:
+            self.blobs.supersede(file.head.sha256)
         file.head = head
         if file.meta is not None:
             file.meta = self.memory_meta(head)

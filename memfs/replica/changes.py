@@ -239,6 +239,7 @@ class Feed:
             resolution = attached.service.capabilities.time_resolution_ns
             if time_ns(version.created_at) < file.head.updated_ns - file.head.updated_ns % max(resolution, 1):
                 return
+        attached.changed_here[version.memory_id] = trio.current_time()  # a listing under way may not know it yet
         if version.operation == "deleted":
             if file is not None:
                 if file.draft is not None and file.draft.dirty:

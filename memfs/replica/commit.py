@@ -29,7 +29,7 @@ from memfs.replica.attached import Attached
 from memfs.replica.drafts import Draft
 from memfs.replica.errors import Conflict, NameTaken, StateFailed, StateFull
 from memfs.replica.merge import Merged, merge, sidecar_name
-from memfs.replica.tree import Directory, File, Head, Kind, inode_for, time_ns
+from memfs.replica.tree import Directory, File, Head, Kind, Meta, inode_for, time_ns
 
 MAX_ROUNDS = 50
 """How often a save merges with yet another head before it gives up for now: each round, somebody else did save."""
@@ -146,6 +146,8 @@ class Committer:
         sha256 = sha256_of(content)
         if file.head is not None and sha256 in (file.head.sha256, draft.base.sha256 if draft.base is not None else None):
             self._clean(file, draft, generation, file.head, content)
+            if file.head.sha256 == sha256:
+                self.keep_time(file, draft)
             return
         try:
             stored = await self._store_draft(file, draft, content)
@@ -216,6 +218,8 @@ class Committer:
         """`file` is the memory `head` from now on."""
         attached = self.attached
         previous = file.head
+        if previous is not None and previous.sha256 != head.sha256:
+            attached.blobs.supersede(previous.sha256)
         file.head = head
         attached.tree.by_id[head.memory_id] = file
         attached.note_change(head.memory_id)
@@ -229,6 +233,14 @@ class Committer:
             file.number = attached.memory_number(head.memory_id)
         if file.meta is not None or file.number != inode_for(head.memory_id):
             attached.remember_meta(file)
+
+    def keep_time(self, file: File, draft: Draft) -> None:
+        """The same bytes again are no version, but they were written: the file keeps the time of that."""
+        file.ctime_ns = draft.mtime_ns
+        file.meta = file.meta or Meta()
+        if file.meta.mtime_ns is None:
+            file.meta.mtime_ns = draft.mtime_ns
+            self.attached.remember_meta(file)
 
     async def store(self, intent: Intent) -> Stored:
         """Bring `intent` into the store. Raises `Overlapping` when it cannot be merged with what is there by now, and

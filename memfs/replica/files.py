@@ -18,16 +18,18 @@ from memfs.replica.handles import Handle
 from memfs.replica.parking import Parking
 from memfs.replica.scratch import SETTLE_SECONDS, SHARED_COMMIT_SECONDS
 from memfs.replica.tree import File, Head, Kind, Meta
+from memfs.replica.walks import Walks
 
 RETRY_SECONDS = 2.0
 MAX_RETRY_SECONDS = 60.0
 
 
 class Files:
-    def __init__(self, attached: Attached, committer: Committer, parking: Parking) -> None:
+    def __init__(self, attached: Attached, committer: Committer, parking: Parking, walks: Walks) -> None:
         self.attached = attached
         self.committer = committer
         self.parking = parking
+        self.walks = walks
 
     # Opening and reading
 
@@ -44,6 +46,7 @@ class Files:
         if flags & os.O_TRUNC:
             await self._truncate(file, 0, process)
             handle.fresh = file.draft is not None and file.draft.dirty
+            self._written(file)
         elif file.draft is None and flags & os.O_ACCMODE != os.O_WRONLY:
             head = file.shown or file.head
             if head is not None:
@@ -62,7 +65,14 @@ class Files:
         shown = file.shown or file.head
         if shown is None:
             return b""
-        return (await self.attached.content(shown))[offset : offset + size]
+        return (await self._content(file, shown))[offset : offset + size]
+
+    async def _content(self, file: File, head: Head) -> bytes:
+        """The bytes of a version that somebody reads; who reads all of a directory finds the rest at hand."""
+        attached = self.attached
+        if not attached.service.capabilities.local and head.size and not attached.blobs.has(head.sha256):
+            await self.walks.read_ahead(file, head)
+        return await attached.content(head)
 
     async def whole(self, file: File) -> bytes:
         """All bytes of a file as a reader sees them."""
@@ -107,6 +117,15 @@ class Files:
         draft.truncate(size, limited=file.kind is Kind.MEMORY)
         self._times_moved(file)
 
+    def _written(self, file: File) -> None:
+        """`file` was opened to be cut, or cut through a handle: also where no byte of it changed, that moves its times."""
+        if file.meta is not None:
+            self._drop_setid(file.meta)
+        if file.draft is None:
+            file.meta = file.meta or Meta()
+            file.meta.mtime_ns = file.ctime_ns = now_ns()
+            self.attached.remember_meta(file)
+
     def _times_moved(self, file: File) -> None:
         if file.meta is not None and file.meta.mtime_ns is not None:
             file.meta.mtime_ns = None
@@ -150,6 +169,7 @@ class Files:
         await self._truncate(file, size, process)
         changed = file.draft is not None and file.draft.dirty and file.draft.generation != generation
         if handle is not None:
+            self._written(file)
             if changed and size == 0 and not handle.wrote:
                 handle.fresh = True
             elif changed:

@@ -447,6 +447,13 @@ class Journal:
             for row in rows
         ]
 
+    def waits(self) -> bool:
+        """Whether anything is on its way to the store."""
+        return any(
+            self._database.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone()
+            for table in ("drafts", "parks", "replacements", "directory_renames")
+        )
+
     # Parks
 
     def put_park(self, memory_id: MemoryId, path: str, sha256: Sha256, new_path: str | None) -> None:

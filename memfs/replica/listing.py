@@ -4,28 +4,60 @@ from collections.abc import AsyncIterator
 
 import trio
 
+from memfs.model.content import encode
+from memfs.model.errors import MemfsError
 from memfs.model.ids import MemoryId
 from memfs.model.objects import Memory, MemoryPrefix
 from memfs.replica.attached import Attached
 from memfs.replica.parking import Parking
 from memfs.replica.tree import Directory, File
-from memfs.stores.base import Listed
+from memfs.replica.walks import Abandoned, Walk, Walks
+from memfs.stores.base import MAX_FULL_LIMIT, Listed
 
 
 class Listing:
     def __init__(self, attached: Attached, parking: Parking) -> None:
         self.attached = attached
         self.parking = parking
+        self.walks = Walks(attached, self._start_walk)
 
-    async def directory(self, directory: Directory) -> None:
-        """Make all children of `directory` known, if they are not: one listing, shared by all who wait for it."""
+    async def directory(self, directory: Directory, *, reading: bool = False) -> None:
+        """Make all children of `directory` known, if they are not: one listing, shared by all who wait for it.
+
+        `reading`: because somebody reads its entries, perhaps on a walk through all below.
+        """
+        if reading:
+            directory.read_at = trio.current_time()
         if directory.listed or directory.dead:
             return
-        if directory.listing is None:
-            directory.listing = trio.Lock()
-        async with directory.listing:
+        if not self.attached.service.capabilities.local:
+            await self.walks.list_by_walk(directory, reading=reading)
+            if directory.listed or directory.dead:
+                return
+        async with self._lock(directory):
             if not directory.listed:
                 await self._list(directory, depth=1)
+
+    @staticmethod
+    def _lock(directory: Directory) -> trio.Lock:
+        """Held by the one listing of a directory that is under way."""
+        if directory.listing is None:
+            directory.listing = trio.Lock()
+        return directory.listing
+
+    def _start_walk(self, walk: Walk) -> None:
+        self.attached.timers.after(0, lambda: self._walk(walk))
+
+    async def _walk(self, walk: Walk) -> None:
+        try:
+            async with self._lock(walk.top):
+                await self._list(walk.top, depth=1 if walk.shallow else None, walk=walk)
+        except Abandoned:
+            pass
+        except MemfsError as error:
+            self.attached.report("list", walk.top.path, error)
+        finally:
+            self.walks.ended(walk)
 
     async def relist(self) -> None:
         """List again every directory that is listed."""
@@ -41,40 +73,45 @@ class Listing:
         while pending:
             unlisted = pending.pop()
             if not unlisted.listed:
-                await self._list(unlisted, depth=None)
+                async with self._lock(unlisted):
+                    await self._list(unlisted, depth=None)
             pending.extend(child for child in unlisted.children.values() if isinstance(child, Directory))
 
-    async def _list(self, directory: Directory, depth: int | None) -> None:
+    async def _list(self, directory: Directory, depth: int | None, walk: Walk | None = None) -> None:
         """One listing into the tree; what changed here while it was under way counts more than what it says."""
         started = trio.current_time()
         directory.touched = set()
-        if directory.listing is None:
-            directory.listing = trio.Lock()
         found: set[MemoryId] = set()
         directories: set[str] = set()
         prefix = f"{directory.path}/"
         try:
-            async for item in self._items(prefix, depth):
+            async for item in self._items(prefix, depth, walk):
                 self._take(directory, item, prefix, started, found, directories)
             self._drop_missing(directory, found, directories, started, depth)
         finally:
             directory.touched = None
         directory.listed = True
 
-    async def _items(self, prefix: str, depth: int | None) -> AsyncIterator[Listed]:
+    async def _items(self, prefix: str, depth: int | None, walk: Walk | None) -> AsyncIterator[Listed]:
         attached = self.attached
+        full = walk is not None and walk.full
         page: str | None = None
         while True:
             answer = await attached.service.list_memories(
                 attached.store_id,
                 path_prefix=None if prefix == "/" else prefix,
                 depth=depth,
-                limit=attached.service.capabilities.max_limit,
+                limit=MAX_FULL_LIMIT if full else attached.service.capabilities.max_limit,
                 page=page,
+                view="full" if full else "basic",
             )
             for item in answer.data:
+                if isinstance(item, Memory) and item.content is not None:
+                    attached.blobs.put(item.content_sha256, encode(item.content))
                 yield item
             page = answer.next_page
+            if walk is not None:
+                walk.page_done()
             if page is None:
                 return
 

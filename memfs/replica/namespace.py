@@ -488,6 +488,8 @@ class Namespace:
                 stored = await self._store_over(file, head, seen, content, path)
             await self._become(file, target, park, directory, segment, process)
             self._settled(file, stored, content, draft)
+            if stored is head:
+                self.committer.keep_time(file, draft)
 
     def _base(self, target: File | None, head: Head | None, process: int) -> Head | None:
         """What the new content of `head`, whose name `target` may bear, was made from."""

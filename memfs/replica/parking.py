@@ -55,7 +55,7 @@ class Parking:
         self.ids: dict[MemoryId, Park] = {}
 
     def prepare_unlink(self, file: File, path: str) -> None:
-        """Journal that `file`, a memory at `path`, is to go, and its draft with it. Raises `StateFull` before anything is done."""
+        """Journal that `file`, a memory at `path`, is to go, and its draft with it; raises `StateFull` before that is done."""
         assert file.head is not None
         journal = self.attached.journal
         with journal.transaction():

@@ -5,13 +5,17 @@ Replay goes through the same commit path as a save, with the base it recorded: i
 
 import os
 
-from memfs.model.errors import MemfsError, NotFound, PathConflict, PreconditionFailed
+from memfs.model.content import Sha256, encode
+from memfs.model.errors import MemfsError, NotFound, PathConflict, PreconditionFailed, Unavailable
+from memfs.model.ids import MemoryId
+from memfs.model.objects import Memory
 from memfs.replica.attached import Attached
 from memfs.replica.commit import Committer, Intent, Overlapping
 from memfs.replica.drafts import Draft, FileBuffer, MemoryBuffer
 from memfs.replica.errors import Conflict
 from memfs.replica.journal import JournalledDraft, JournalledPark
 from memfs.replica.listing import Listing
+from memfs.replica.parking import LATER
 from memfs.replica.scratch import SCRATCH_DIRECTORIES
 from memfs.replica.scratchtree import ScratchTree
 from memfs.replica.tree import Directory, File, Head, Inode, Kind
@@ -22,14 +26,44 @@ class Replay:
         self.attached = attached
         self.committer = committer
         self.listing = listing
+        self.unfinished = False
+        """Something was left that the store did not take yet."""
+        # What an earlier daemon left and is not dealt with yet; what this one begins is in the journal too.
+        self.parks = attached.journal.parks()
+        self.replacements = attached.journal.replacements()
+        self.directory_renames = attached.journal.directory_renames()
 
     async def run(self) -> None:
         """Raises nothing: what the store does not take now stays in the journal, and shows as pending."""
-        await self._finish_directory_renames()
+        reachable = await self.finish_names()
         for draft in self.attached.journal.drafts():
-            await self._draft(draft)
-        for park in self.attached.journal.parks():
-            await self._park(park)
+            try:
+                if reachable:
+                    await self._draft(draft)
+                else:
+                    self._put_in_tree(draft, _base_of(draft), "the service did not answer when the mount began")
+            except Unavailable:
+                reachable = False  # the others would wait as long, one after the other
+        self.unfinished = not await self._finish_parks() or not reachable
+
+    async def finish_names(self) -> bool:
+        """Finish the renames and replacements that were under way; whether the service answered."""
+        try:
+            await self._finish_directory_renames()
+            await self._finish_replacements()
+        except Unavailable as error:
+            self.attached.report("replay", "", error)
+            return False
+        return True
+
+    async def again(self) -> bool:
+        """Try once more the deletions and renames that an earlier daemon left; whether all is done.
+
+        Not for drafts: those show as pending, and are tried like all that is pending.
+        """
+        if self.unfinished:
+            self.unfinished = not (await self.finish_names() and await self._finish_parks())
+        return not self.unfinished
 
     # What is local
 
@@ -77,30 +111,66 @@ class Replay:
 
     async def _finish_directory_renames(self) -> None:
         attached = self.attached
-        for key, old, new in attached.journal.directory_renames():
-            try:
-                await self._move_memories(old, new)
-            except MemfsError as error:
-                attached.report("rename", old, error)
-                continue
-            attached.journal.move_below(old, new)
-            attached.journal.end_directory_rename(key)
+        while self.directory_renames:
+            key, old, new = self.directory_renames[0]
+            await self._move_memories(old, new)
+            with attached.journal.transaction():
+                attached.journal.move_below(old, new)
+                attached.journal.end_directory_rename(key)
+            del self.directory_renames[0]
 
     async def _move_memories(self, old: str, new: str) -> None:
+        """Every memory below `old` goes below `new`, but for those whose place was taken meanwhile. Raises `Unavailable`."""
         attached = self.attached
+        memories: list[Memory] = []
+        page: str | None = None
         while True:
-            page = await attached.service.list_memories(attached.store_id, path_prefix=f"{old}/", limit=100)
-            memories = [item for item in page.data if item.type == "memory"]
-            for memory in memories:
+            answer = await attached.service.list_memories(attached.store_id, path_prefix=f"{old}/", limit=100, page=page)
+            memories += [item for item in answer.data if isinstance(item, Memory)]
+            page = answer.next_page
+            if page is None:
+                break
+        for memory in memories:
+            try:
                 await attached.service.update_memory(attached.store_id, memory.id, path=new + memory.path[len(old) :])
-            if not memories:
-                return
+            except Unavailable:
+                raise
+            except MemfsError as error:
+                attached.report("replay", memory.path, error)
+
+    async def _finish_replacements(self) -> None:
+        """A memory that was to take the name of another goes if the other has its content by now; else nothing has happened."""
+        attached = self.attached
+        while self.replacements:
+            replacement = self.replacements[0]
+            try:
+                if await self._has_had(replacement.target_id, replacement.content_sha256):
+                    await attached.service.delete_memory(
+                        attached.store_id, replacement.memory_id, expected_content_sha256=replacement.sha256
+                    )
+            except Unavailable:
+                raise
+            except NotFound:
+                pass
+            except MemfsError as error:
+                attached.report("replay", "", error)
+            attached.journal.remove_replacement(replacement.memory_id)
+            del self.replacements[0]
+
+    async def _has_had(self, memory_id: MemoryId, sha256: Sha256) -> bool:
+        attached = self.attached
+        memory = await attached.service.retrieve_memory(attached.store_id, memory_id, view="basic")
+        if memory.content_sha256 == sha256:
+            return True
+        if not attached.service.capabilities.versions:
+            return False
+        versions = await attached.service.list_versions(attached.store_id, memory_id=memory_id, limit=20)
+        return any(version.content_sha256 == sha256 for version in versions.data)
 
     async def _draft(self, draft: JournalledDraft) -> None:
+        """Raises `Unavailable` when the service does not answer; the draft shows as pending then."""
         attached = self.attached
-        base: Head | None = None
-        if draft.memory_id is not None and draft.base_version is not None and draft.base_sha256 is not None:
-            base = Head(draft.memory_id, draft.base_version, draft.base_sha256, 0, 0, 0)
+        base = _base_of(draft)
         if draft.refused is not None:
             await self._show_draft(draft, base)
             return
@@ -112,6 +182,9 @@ class Replay:
             base_content=None,
             append_only=draft.append_only,
             memory_id=None,
+            # The daemon may have been killed before it knew.
+            sent=attached.journal.sent(draft.key),
+            journal_key=draft.key,
         )
         try:
             attached.check_writable()
@@ -121,8 +194,7 @@ class Replay:
             try:
                 sidecar = await self.committer.put_aside(parent, draft.path.rpartition("/")[2], draft.content, overlap)
             except MemfsError as error:
-                attached.report("replay", draft.path, error)
-                await self._show_draft(draft, base)
+                await self._postpone(draft, base, error)
                 return
             attached.report(
                 "replay",
@@ -130,22 +202,33 @@ class Replay:
                 Conflict(f"what was written before the mount ended is in {sidecar}: {overlap.message}"),
             )
         except MemfsError as error:
-            attached.report("replay", draft.path, error)
-            await self._show_draft(draft, base)
+            await self._postpone(draft, base, error)
             return
-        if draft.memory_id is not None:
-            attached.journal.remove_park(draft.memory_id)
-        attached.journal.remove_draft(draft.key)
+        with attached.journal.transaction():
+            if draft.memory_id is not None:
+                attached.journal.remove_park(draft.memory_id)
+            attached.journal.remove_draft(draft.key)
+
+    async def _postpone(self, draft: JournalledDraft, base: Head | None, error: MemfsError) -> None:
+        self.attached.report("replay", draft.path, error)
+        await self._show_draft(draft, base)
+        if isinstance(error, Unavailable):
+            raise error
 
     async def _show_draft(self, draft: JournalledDraft, base: Head | None) -> None:
         """What cannot be stored now shows in its place, and is tried again."""
         attached = self.attached
-        parent_path, _, name = draft.path.rpartition("/")
-        parent = self._directory(parent_path)
+        parent = self._directory(draft.path.rpartition("/")[0])
         try:
             await self.listing.directory(parent)
         except MemfsError as error:
             attached.report("replay", draft.path, error)
+        self._put_in_tree(draft, base, draft.refused or "it was written before the mount ended and could not be stored since")
+
+    def _put_in_tree(self, draft: JournalledDraft, base: Head | None, reason: str) -> None:
+        attached = self.attached
+        parent_path, _, name = draft.path.rpartition("/")
+        parent = self._directory(parent_path)
         existing = parent.children.get(name)
         if isinstance(existing, File):
             file = existing
@@ -156,21 +239,57 @@ class Replay:
         file.draft.dirty = True
         file.draft.append_only = draft.append_only
         file.draft.since_ns = file.draft.mtime_ns = draft.since_ns
+        file.draft.sent = attached.journal.sent(draft.key)
         file.journal_key = draft.key
-        attached.wait(file, draft.refused or "it was written before the mount ended and could not be stored since")
+        attached.wait(file, reason)
 
-    async def _park(self, park: JournalledPark) -> None:
+    async def _finish_parks(self) -> bool:
+        """Send the deletions and renames that were acknowledged; whether all were dealt with."""
+        attached = self.attached
+        left: list[JournalledPark] = []
+        for park in self.parks:
+            try:
+                if park.new_path is None:
+                    await self._delete(park)
+                else:
+                    await self._rename(park, park.new_path)
+            except LATER as error:
+                attached.report("replay", park.path, error)
+                left.append(park)
+                continue
+            except NotFound:
+                pass
+            except MemfsError as error:
+                attached.report("replay", park.path, error)
+            attached.journal.remove_park(park.memory_id)
+        self.parks = left
+        return not left
+
+    async def _delete(self, park: JournalledPark) -> None:
+        attached = self.attached
+        await attached.service.delete_memory(attached.store_id, park.memory_id, expected_content_sha256=park.sha256)
+
+    async def _rename(self, park: JournalledPark, new_path: str) -> None:
+        """A memory was renamed to a backup's name; where that was another memory's, this one gets the content."""
         attached = self.attached
         try:
-            if park.new_path is None:
-                await attached.service.delete_memory(attached.store_id, park.memory_id, expected_content_sha256=park.sha256)
-            else:
-                await attached.service.update_memory(attached.store_id, park.memory_id, path=park.new_path)
-        except NotFound:
-            pass
-        except (PreconditionFailed, PathConflict) as error:
-            attached.report("replay", park.path, error)
-        except MemfsError as error:
-            attached.report("replay", park.path, error)
-            return
-        attached.journal.remove_park(park.memory_id)
+            await attached.service.update_memory(attached.store_id, park.memory_id, path=new_path)
+        except PathConflict as conflict:
+            if conflict.memory_id is None or conflict.path != new_path:
+                raise
+            backup = attached.head(await attached.service.retrieve_memory(attached.store_id, conflict.memory_id, view="basic"))
+            memory = await attached.service.retrieve_memory(attached.store_id, park.memory_id)
+            content = encode(memory.content or "")
+            try:
+                await self.committer.store(Intent(new_path, content, backup, backup, None, False, None))
+            except Overlapping as overlap:
+                raise PreconditionFailed(overlap.message) from overlap
+            await attached.service.delete_memory(
+                attached.store_id, park.memory_id, expected_content_sha256=memory.content_sha256
+            )
+
+
+def _base_of(draft: JournalledDraft) -> Head | None:
+    if draft.memory_id is None or draft.base_version is None or draft.base_sha256 is None:
+        return None
+    return Head(draft.memory_id, draft.base_version, draft.base_sha256, 0, 0, 0)

@@ -20,6 +20,7 @@ from memfs.replica.journal import Journal, JournalBusy
 from memfs.replica.listing import Listing
 from memfs.replica.namespace import Namespace, look_up_name
 from memfs.replica.notices import Notices
+from memfs.replica.orphans import replay_orphans
 from memfs.replica.parking import Parking
 from memfs.replica.readings import Readings
 from memfs.replica.replay import Replay
@@ -41,8 +42,8 @@ class Replica:
         self.attached = attached
         self.committer = Committer(attached)
         self.parking = Parking(attached, self.committer)
-        self.files = Files(attached, self.committer, self.parking)
         self.listing = Listing(attached, self.parking)
+        self.files = Files(attached, self.committer, self.parking, self.listing.walks)
         self.feed = Feed(attached, self.parking, bound, self.listing.relist)
         self.namespace = Namespace(attached, self.committer, self.parking, self.files, self.listing, self.feed)
         self.usage: Usage | None = None
@@ -59,10 +60,10 @@ class Replica:
 
     async def start(self) -> None:
         """Show what is local, store what an earlier daemon left, begin to follow the store."""
-        replay = Replay(self.attached, self.committer, self.listing)
+        self.replay = Replay(self.attached, self.committer, self.listing)
         await self.feed.start()
-        replay.show_local()
-        await replay.run()
+        self.replay.show_local()
+        await self.replay.run()
 
     async def run(self) -> None:
         """Timers, polls and retries; ends by cancellation."""
@@ -70,13 +71,20 @@ class Replica:
             nursery.start_soon(self.attached.timers.run)
             nursery.start_soon(self.feed.run)
             nursery.start_soon(self._retry)
+            nursery.start_soon(self._replay_orphans)
+
+    async def _replay_orphans(self) -> None:
+        pause = RETRY_SECONDS
+        while not self.attached.read_only and not await replay_orphans(self.attached):
+            await trio.sleep(pause)
+            pause = min(pause * 2, MAX_RETRY_SECONDS)
 
     async def _retry(self) -> None:
         """Store what could not be stored, with growing pauses while the service does not answer."""
         pause = RETRY_SECONDS
         while True:
             await trio.sleep(pause)
-            failed = False
+            failed = self.replay.unfinished and not await self.replay.again()
             for file in [file for file in self.attached.pending if self._can_retry(file)]:
                 try:
                     await self.committer.commit(file)
@@ -249,6 +257,9 @@ async def open_replica(
             read_only=read_only or store.archived_at is not None,
             timeout=timeout,
         )
+        if journal.damage is not None:
+            notices.error(store=name, path="", operation="mount", error="EIO", message=journal.damage)
+        journal.set_place(str(mountpoint), name)
         replica = Replica(attached, bound)
         await replica.start()
         yield replica

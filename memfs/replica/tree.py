@@ -226,11 +226,13 @@ class File(Node):
 class Directory(Node):
     """One directory of the store's tree."""
 
-    __slots__ = ("children", "kept", "listed", "listing", "mtime_ns", "touched")
+    __slots__ = ("children", "directories", "kept", "listed", "listing", "mtime_ns", "read_at", "touched")
 
     def __init__(self, volume: Any, name: str, parent: "Directory | None", number: Inode) -> None:
         super().__init__(volume, name, parent, number)
         self.children: dict[str, Node] = {}
+        self.directories = 0
+        """How many of the children are directories."""
         self.listed = False
         self.kept = False
         """It stays although nothing lies below it, until rmdir."""
@@ -238,6 +240,8 @@ class Directory(Node):
         self.touched: set[str] | None = None
         """Names changed while a listing is under way: what it says about them is old."""
         self.mtime_ns = 0
+        self.read_at = float("-inf")
+        """When somebody last read its entries, on trio's clock."""
 
     def touch(self, name: str) -> None:
         if self.touched is not None:
@@ -311,6 +315,8 @@ class Tree:
         return made
 
     def add(self, parent: Directory, name: str, node: Node) -> None:
+        replaced = parent.children.get(name)
+        parent.directories += (not isinstance(node, File)) - (replaced is not None and not isinstance(replaced, File))
         node.parent = parent
         node.name = name
         parent.children[name] = node
@@ -321,6 +327,7 @@ class Tree:
         parent = node.parent
         if parent is not None and parent.children.get(node.name) is node:
             del parent.children[node.name]
+            parent.directories -= not isinstance(node, File)
             parent.touch(node.name)
 
     def place_name(self, parent: Directory, segment: str) -> str:
