@@ -126,7 +126,7 @@ class Replica:
 
     async def entries(self, directory: Directory) -> list[tuple[str, Node]]:
         await self.feed.ensure()
-        await self.listing.directory(directory)
+        await self.listing.directory(directory, reading=True)
         return list(directory.children.items())
 
     async def known_usage(self) -> Usage | None:
