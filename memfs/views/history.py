@@ -9,7 +9,8 @@ Three questions cost differently:
   page (where calls are local: the newest 10,000 versions) and the newest deletions; one about a path that has none reads on
   until it finds something.
 * *What was the content?* One request per version, or none when a cache has it. A version's content never changes, but it can
-  be redacted or pruned, so it is served unasked only within the freshness bound of the last answer that told it exists.
+  be redacted or pruned, so it is served unasked only within the freshness bound of the last answer that told it exists, and
+  kept no longer.
 """
 
 from collections import OrderedDict
@@ -20,7 +21,7 @@ from datetime import datetime, timedelta
 
 import trio
 
-from memfs.model.content import encode
+from memfs.model.content import Sha256, encode
 from memfs.model.errors import BadAnswer, InvalidRequest, MemfsError, NotFound, NotSupported, Redacted, Unavailable
 from memfs.model.ids import MemoryId, StoreId, VersionId
 from memfs.model.objects import MemoryVersion, Operation, Page
@@ -38,6 +39,8 @@ _LOCAL_ENOUGH = 10_000
 """How many versions a local store is asked for by a question that could do with less: half a second, once."""
 _MAX_LINEAGE_CHANGES = 100_000
 _MAX_VERIFIED = 4_096
+_CONTENT_BYTES = 16 * 1024 * 1024
+"""How many bytes of old versions are held for a moment."""
 _MAX_SNAPSHOTS = 4
 _KNOWN_DELETION_PAGES = 5
 """How many pages of deletions a look at a path that has a memory may cost, once."""
@@ -74,7 +77,8 @@ class _Lineage:
 class History:
     """The versions of one store. All methods raise `Unavailable` when the service does not answer within `timeout` seconds.
 
-    `blobs` holds contents by hash, and may be shared with whoever else reads the store. Nothing runs in the background.
+    `blobs` holds what the memories of the store have now, by hash; nothing is added to it. `later` is called with seconds and
+    something to do then; a history has nothing else that runs by itself.
     """
 
     def __init__(
@@ -85,12 +89,15 @@ class History:
         *,
         max_staleness: float,
         timeout: float,
+        later: Callable[[float, Callable[[], None]], None],
         clock: Callable[[], float] = trio.current_time,
     ) -> None:
         self.service = service
         self.store_id = store_id
         self.timeout = timeout
         self._blobs = blobs
+        self._contents = BlobCache(_CONTENT_BYTES)
+        self._later = later
         self._max_staleness = max_staleness
         self._clock = clock
         self._epoch = 0
@@ -158,8 +165,8 @@ class History:
         known = {change.id: change for change in (old.changes if old is not None else self._timeline.lineage(memory_id))}
         for change in lineage.changes:
             known_change = known.get(change.id, change)
-            if change.redacted is not None and known_change.sha256 is not None:
-                self._blobs.forget(known_change.sha256)
+            if change.redacted is not None:
+                self._forget_content(known_change)
         self._drop_snapshots(self._timeline.replace(memory_id, lineage.changes))
         self._lineages[memory_id] = lineage
         self._lineage_changes += len(lineage.changes) - (0 if old is None else len(old.changes))
@@ -331,7 +338,7 @@ class History:
         """The content of a version, empty for a deletion; raises `Redacted`, and `NotFound` when it was pruned."""
         held = b"" if change.operation == "deleted" else None
         if change.sha256 is not None:
-            held = self._blobs.get(change.sha256)
+            held = self._contents.get(change.sha256) or self._blobs.get(change.sha256)
         if held is not None and change.redacted is None and await self._is_known(change):
             return held
         stamp = await self._stamp()
@@ -355,8 +362,22 @@ class History:
         if version.content is None or version.content_sha256 is None:
             raise BadAnswer("the service answered a version without its content")
         content = encode(version.content)
-        self._blobs.put(version.content_sha256, content)
+        self._hold(version.content_sha256, content)
         return content
+
+    def _hold(self, sha256: Sha256, content: bytes) -> None:
+        """Keep a content for whoever reads on; within the bound it is gone."""
+        if not len(self._contents):
+            self._later(self._max_staleness, self._let_go)
+        self._contents.put(sha256, content)
+
+    def _let_go(self) -> None:
+        self._contents = BlobCache(_CONTENT_BYTES)
+
+    def _forget_content(self, change: Change) -> None:
+        if change.sha256 is not None:
+            self._contents.forget(change.sha256)
+            self._blobs.forget(change.sha256)
 
     async def _is_known(self, change: Change) -> bool:
         """Whether an answer within the bound told that the version is as it was."""
@@ -368,8 +389,7 @@ class History:
 
     def _forget(self, change: Change, redacted: Change | None = None) -> None:
         """A version is gone, or was redacted."""
-        if change.sha256 is not None:
-            self._blobs.forget(change.sha256)
+        self._forget_content(change)
         self._verified.pop(change.id, None)
         lineage = self._lineages.pop(change.memory_id, None)
         if lineage is not None:

@@ -19,14 +19,22 @@ def parse_instant(text: str, now: datetime) -> datetime | None:
     ``...T12:00:00.5Z`` with that tenth of one, so that what happened in it had happened. Without a zone it is in UTC.
     ``90s``, ``15m``, ``2h``, ``3d`` and ``1w`` lie so far before `now`, and ``yesterday`` ended with the last midnight in UTC.
     """
+    span = parse_span(text, now)
+    return None if span is None else span[1]
+
+
+def parse_span(text: str, now: datetime) -> tuple[datetime, datetime] | None:
+    """The first and the last microsecond of the time that `text` names, as `parse_instant` has it."""
     try:
         if text == "yesterday":
-            return datetime.combine(now.astimezone(UTC).date(), time(), UTC) - _MICROSECOND
+            today = datetime.combine(now.astimezone(UTC).date(), time(), UTC)
+            return today - timedelta(days=1), today - _MICROSECOND
         if match := _AGO.fullmatch(text):
-            return now.astimezone(UTC) - timedelta(**{_UNITS[match[2]]: int(match[1])})
+            moment = now.astimezone(UTC) - timedelta(**{_UNITS[match[2]]: int(match[1])})
+            return moment, moment
         if match := _DATE.fullmatch(text):
             day = datetime(int(match[1]), int(match[2]), int(match[3]), tzinfo=UTC)
-            return _end(day, timedelta(days=1))
+            return _span(day, timedelta(days=1))
         if match := _DATE_TIME.fullmatch(text):
             return _date_time(match)
     except (ValueError, OverflowError):
@@ -34,7 +42,7 @@ def parse_instant(text: str, now: datetime) -> datetime | None:
     return None
 
 
-def _date_time(match: re.Match[str]) -> datetime:
+def _date_time(match: re.Match[str]) -> tuple[datetime, datetime]:
     year, month, day, hour, minute = (int(match[group]) for group in range(1, 6))
     zone = UTC
     if match[9]:
@@ -44,15 +52,16 @@ def _date_time(match: re.Match[str]) -> datetime:
     leap = second == 60  # RFC 3339 allows a leap second; here it ends one second after the 59th
     start = datetime(year, month, day, hour, minute, 59 if leap else second, tzinfo=zone)
     if leap:
-        return _end(start, timedelta(seconds=2))
+        return _span(start, timedelta(seconds=2))
     if match[6] is None:
-        return _end(start, timedelta(minutes=1))
+        return _span(start, timedelta(minutes=1))
     if match[7] is None:
-        return _end(start, timedelta(seconds=1))
+        return _span(start, timedelta(seconds=1))
     digits = match[7][:6]
     start += timedelta(microseconds=int(digits.ljust(6, "0")))
-    return _end(start, timedelta(microseconds=10 ** (6 - len(digits))))
+    return _span(start, timedelta(microseconds=10 ** (6 - len(digits))))
 
 
-def _end(start: datetime, length: timedelta) -> datetime:
-    return start.astimezone(UTC) + (length - _MICROSECOND)
+def _span(start: datetime, length: timedelta) -> tuple[datetime, datetime]:
+    start = start.astimezone(UTC)
+    return start, start + (length - _MICROSECOND)

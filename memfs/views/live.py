@@ -2,7 +2,7 @@
 
 import contextlib
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from memfs.model.errors import MemfsError
 from memfs.replica.replica import Replica
@@ -57,6 +57,15 @@ def _is_memory(node: Node) -> bool:
 def versions_of(replica: Replica, *, max_staleness: float, timeout: float) -> VersionsDirectory:
     """`.versions` in the root of a store."""
     attached = replica.attached
-    history = History(attached.service, attached.store_id, attached.blobs, max_staleness=max_staleness, timeout=timeout)
+
+    def later(seconds: float, act: Callable[[], None]) -> None:
+        async def action() -> None:
+            act()
+
+        attached.timers.after(seconds, action)
+
+    history = History(
+        attached.service, attached.store_id, attached.blobs, max_staleness=max_staleness, timeout=timeout, later=later
+    )
     live = ReplicaPaths(replica, history)
     return VersionsDirectory(f"versions:{attached.store_id}", history, live, mtime_ns=replica.created_ns)

@@ -78,7 +78,8 @@ class _LogContent:
     async def read(self, offset: int, size: int) -> bytes:
         with in_time(self._history.timeout, "the log"):
             async with self._reading:
-                while len(self._text) < offset + size and not self._ended:
+                # Whoever wants ten lines asks for many more bytes: one page at a time is enough to go on with.
+                while len(self._text) <= offset and not self._ended:
                     await self._read_page()
         return bytes(self._text[offset : offset + size])
 

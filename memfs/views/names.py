@@ -16,7 +16,7 @@ from posixpath import splitext
 
 from memfs.replica.tree import NAME_MAX, escape
 
-_VERSION_NAME = re.compile(r"\d{8}T\d{6}\.\d{6}Z-(created|modified|deleted)-.+", re.ASCII | re.DOTALL)
+_VERSION_NAME = re.compile(r"\d{8}T\d{6}\.\d{6}Z-(created|modified|deleted)-(.+)", re.ASCII | re.DOTALL)
 
 
 def version_name(time: datetime, operation: str, version_id: str, directory: str) -> str:
@@ -26,6 +26,21 @@ def version_name(time: datetime, operation: str, version_id: str, directory: str
     if len(extension) < 2 or len(name) + len(extension.encode()) > NAME_MAX:
         return name
     return name + extension
+
+
+def id_in_version_name(name: str, directory: str) -> str | None:
+    """The version id in a name that `version_name` made below `directory`; None when `name` is none."""
+    match = _VERSION_NAME.fullmatch(name)
+    if match is None:
+        return None
+    version_id, extension = match[2], splitext(directory)[1]
+    return version_id.removesuffix(extension) if len(extension) > 1 else version_id
+
+
+def operation_in_version_name(name: str) -> str | None:
+    """``created``, ``modified`` or ``deleted``; None when `name` is no version's."""
+    match = _VERSION_NAME.fullmatch(name)
+    return None if match is None else match[1]
 
 
 def is_version_name(name: str) -> bool:

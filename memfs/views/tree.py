@@ -46,10 +46,13 @@ class ViewDirectory(ViewNode, ABC):
 
 
 class Content(Protocol):
-    """The bytes of one opened file; they stay the same until it is closed, whatever happens to the file."""
+    """The bytes of one opened file; those that are read stay the same until it is closed, whatever happens to the file."""
 
     async def read(self, offset: int, size: int) -> bytes:
-        """Up to `size` bytes from `offset`; fewer, or none, only at the end. Raises as `ViewFile.open` does."""
+        """Up to `size` bytes from `offset`; none only at the end, and fewer only there or in a file that is `direct`.
+
+        Raises as `ViewFile.open` does.
+        """
         ...
 
 

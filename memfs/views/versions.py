@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Protocol
 
-from memfs.model.errors import InvalidPath
+from memfs.model.errors import InvalidPath, NotFound
 from memfs.model.objects import format_time
 from memfs.model.paths import check_path, check_segment
 from memfs.replica.tree import NAME_MAX, Head
@@ -20,7 +20,7 @@ from memfs.views.log import LogFile, json_line, text_line
 from memfs.views.names import is_version_name, segment_of, shown_name, version_name
 from memfs.views.snapshot import SnapshotFile, SnapshotFolder
 from memfs.views.timeline import Change
-from memfs.views.tree import BytesContent, Content, ViewDirectory, ViewFile
+from memfs.views.tree import Content, ViewDirectory, ViewFile
 
 
 class LivePaths(Protocol):
@@ -64,9 +64,8 @@ class VersionFile(ViewFile):
     def __init__(self, key: str, history: History, change: Change, *, since: Change | None = None) -> None:
         """`since` is the version whose time the file shows, where that is not its own."""
         resolution = history.service.capabilities.time_resolution_ns
-        # A redacted version has lost its bytes: another key, so that the kernel's copy of them goes with the old inode.
         super().__init__(
-            f"{key}:{change.id}:redacted" if change.redacted is not None else f"{key}:{change.id}",
+            f"{key}:{change.id}",
             mtime_ns=(since or change).mtime_ns(resolution),
             ctime_ns=change.mtime_ns(resolution),
             xattrs=version_xattrs(change),
@@ -79,11 +78,24 @@ class VersionFile(ViewFile):
         return self._change.size
 
     @property
-    def immutable(self) -> bool:
+    def direct(self) -> bool:
+        """The kernel keeps no pages: it would serve them, also to those who have the file open, after a redaction."""
         return True
 
     async def open(self) -> Content:
-        return BytesContent(await self._history.content(self._change))
+        await self._history.content(self._change)
+        return _VersionContent(self._history, self._change)
+
+
+class _VersionContent:
+    """Holds nothing itself: a reader who takes longer than the freshness bound hears of a redaction."""
+
+    def __init__(self, history: History, change: Change) -> None:
+        self._history = history
+        self._change = change
+
+    async def read(self, offset: int, size: int) -> bytes:
+        return (await self._history.content(self._change))[offset : offset + size]
 
 
 class PathDirectory(ViewDirectory):
@@ -99,7 +111,10 @@ class PathDirectory(ViewDirectory):
     async def lookup(self, name: str) -> ViewDirectory | ViewFile | None:
         name = unicodedata.normalize("NFC", name)
         if is_version_name(name):
-            return (await self._versions()).get(name)
+            found = (await self._versions()).get(name)
+            if found is None:  # not just None: who saw the name a moment ago should find out why it is gone
+                raise NotFound("the service does not keep a version of this name (any more): `ls` shows which it keeps")
+            return found
         segment = segment_of(name, in_root=not self._path)
         if segment is None:
             return None

@@ -14,6 +14,7 @@ import trio
 from memfs.model.errors import NotFound, Redacted, Unavailable
 from memfs.model.ids import MemoryId, VersionId
 from memfs.model.objects import MemoryVersion, format_time
+from memfs.replica.blobs import BlobCache
 from memfs.views import history
 from memfs.views.names import version_name
 from memfs.views.tree import ViewDirectory, ViewFile
@@ -74,8 +75,7 @@ async def test_every_version_of_a_path(world: World) -> None:
         assert isinstance(file, ViewFile)
         assert file.mtime_ns == int(version.created_at.timestamp()) * 10**9 + version.created_at.microsecond * 1000
         assert file.size == (version.content_size_bytes or 0)
-        assert file.immutable
-        assert not file.direct
+        assert file.direct, "no pages of it stay with the kernel"
 
 
 async def test_attributes_of_a_version(world: World) -> None:
@@ -181,20 +181,21 @@ async def test_a_redacted_version_keeps_its_name_and_loses_its_words(world: Worl
     first, second = await world.ls("a.md")
     held = await world.find(f"a.md/{first}")
     assert isinstance(held, ViewFile)
-    assert await read(held) == b"secret"
+    opened = await held.open()
+    assert await opened.read(0, 100) == b"secret"
     before = await world.find(f"@{format_time((await world.versions())[1].created_at)}/a.md")
     assert isinstance(before, ViewFile)
     version = (await world.versions())[1]
     await world.administrator.redact_version(world.store_id, version.id)
-    world.clock += 3
+    world.wait(3)
     with pytest.raises(Redacted):
         await held.open()
-    assert version.content_sha256 is not None
-    assert world.blobs.get(version.content_sha256) is None, "the bytes must not stay in a cache"
+    with pytest.raises(Redacted):
+        await opened.read(0, 100)
     assert await world.ls("a.md") == [first, second]
     now = await world.find(f"a.md/{first}")
     assert isinstance(now, ViewFile)
-    assert now.key != held.key
+    assert now.key == held.key
     assert now.size == 0
     assert "user.memory.redacted_at" in now.xattrs
     assert "user.memory.path" not in now.xattrs
@@ -208,14 +209,43 @@ async def test_a_redacted_version_keeps_its_name_and_loses_its_words(world: Worl
 async def test_a_listing_alone_clears_a_redacted_content_from_the_cache(world: World) -> None:
     memory = await _create(world, "/a.md", "secret")
     await _update(world, memory, "harmless")
-    first, _ = await world.ls("a.md")
-    await world.read(f"a.md/{first}")
-    version = (await world.versions())[1]
-    await world.administrator.redact_version(world.store_id, version.id)
-    world.clock += 3
     await world.ls("a.md")
+    version = (await world.versions())[1]
     assert version.content_sha256 is not None
+    world.blobs.put(version.content_sha256, b"secret")  # as the mount has it until it sees the next version
+    await world.administrator.redact_version(world.store_id, version.id)
+    world.wait(3)
+    await world.ls("a.md")
     assert world.blobs.get(version.content_sha256) is None
+
+
+async def test_contents_of_versions_are_let_go_within_the_bound(world: World) -> None:
+    memory = await _create(world, "/a.md", "secret")
+    await _update(world, memory, "harmless")
+    (first, _) = await world.ls("a.md")
+    file = await world.find(f"a.md/{first}")
+    assert isinstance(file, ViewFile)
+    opened = await file.open()
+    world.wait(1.9)
+    assert await opened.read(0, 100) == b"secret"
+    assert b"secret" in _held_by(world.history)
+    world.wait(0.2)
+    assert b"secret" not in _held_by(world.history)
+    assert len(world.blobs) == 0, "what the mount shares holds no old version at any time"
+
+
+def _held_by(held: object) -> list[object]:
+    """Every value in the containers of an object of ours."""
+    found: list[object] = []
+    pending = [*vars(held).values()]
+    while pending:
+        value = pending.pop()
+        found.append(value)
+        if isinstance(value, dict):
+            pending += [*value.values()]
+        elif isinstance(value, BlobCache):
+            pending += [*vars(value).values()]
+    return found
 
 
 async def test_a_wholly_redacted_memory_leaves_its_path(world: World) -> None:
@@ -224,7 +254,7 @@ async def test_a_wholly_redacted_memory_leaves_its_path(world: World) -> None:
     assert len(await world.ls("secret/a.md")) == 2
     for version in await world.versions():
         await world.administrator.redact_version(world.store_id, version.id)
-    world.clock += 3
+    world.wait(3)
     assert await world.ls("secret/a.md") == []
     assert await world.ls("") == []
 
@@ -246,11 +276,12 @@ async def test_a_pruned_version_goes_away(world: World, tmp_path: Path) -> None:
     held = await world.find(f"a.md/{first}")
     assert isinstance(held, ViewFile)
     _prune(tmp_path, (await world.versions())[1])
-    world.clock += 3
+    world.wait(3)
     with pytest.raises(NotFound):
         await held.open()
     assert await world.ls("a.md") == [second]
-    assert await world.find(f"a.md/{first}") is None
+    with pytest.raises(NotFound, match="does not keep"):
+        await world.find(f"a.md/{first}")
 
 
 async def test_what_was_just_stored_is_shown_within_the_bound(remote: World) -> None:
@@ -319,9 +350,9 @@ async def _check_instants(world: World, *, seed: int, steps: int, instants: int)
     for number in range(steps):
         await script.step()
         if number % 60 == 30:  # the view follows while the history grows
-            world.clock += 3
+            world.wait(3)
             assert await tree(await world.directory("@0s")) == script.states[-1][1]
-    world.clock += 3
+    world.wait(3)
     for place in checks.sample(range(steps - 1), instants):
         time, state = script.states[place]
         later = script.states[place + 1][0]
@@ -443,6 +474,8 @@ async def test_the_log_is_asked_for_as_it_is_read(remote: World) -> None:
     await content.read(0, 4_096)
     assert remote.counted.requests["list_versions"] == 1
     await _update(remote, memory, "newer")
+    assert 4_096 < len(await content.read(0, 1 << 20)) < 50_000, "whoever reads much at once gets what there is of it"
+    assert remote.counted.requests["list_versions"] == 1
     text = b""
     while piece := await content.read(len(text), 65_536):
         text += piece
@@ -526,7 +559,7 @@ async def test_the_history_is_read_once_and_then_followed(remote: World) -> None
     await remote.directory("@0s")
     assert requests["list_versions"] == 3
     await _create(remote, "/new.md", "x")
-    remote.clock += 3
+    remote.wait(3)
     assert len(await remote.ls("@0s")) == 251
     assert requests["list_versions"] == 4
     assert await remote.find("never.md") is None
@@ -544,18 +577,32 @@ async def test_contents_are_fetched_once(remote: World) -> None:
     assert requests["retrieve_version basic"] == 0
     file = await remote.find(f"a.md/{names[0]}")
     assert isinstance(file, ViewFile)
-    remote.clock += 3
+    remote.wait(3)
     assert await read(file) == b"one"
     assert await read(file) == b"one"
-    assert requests["retrieve_version full"] == 2
-    assert requests["retrieve_version basic"] == 1, "asked only whether it still exists"
+    assert requests["retrieve_version full"] == 3, "old contents are not kept"
+    assert requests["retrieve_version basic"] == 0
+
+
+async def test_what_a_memory_has_now_is_not_fetched_again(remote: World) -> None:
+    memory = await _create(remote, "/a.md", "one")
+    (name,) = await remote.ls("a.md")
+    head = await remote.service.retrieve_memory(remote.store_id, memory)
+    remote.blobs.put(head.content_sha256, b"one")  # as the mount has what was read of it
+    remote.wait(3)
+    file = await remote.find(f"a.md/{name}")
+    assert isinstance(file, ViewFile)
+    remote.wait(3)
+    assert await read(file) == b"one"
+    assert remote.counted.requests["retrieve_version full"] == 0
+    assert remote.counted.requests["retrieve_version basic"] == 1, "asked only whether it still exists"
 
 
 async def test_an_untouched_local_store_is_asked_nothing_again(local: World) -> None:
     await _create(local, "/a.md", "one")
     await local.ls("a.md")
     before = local.counted.requests["list_versions"]
-    local.clock += 3_600
+    local.wait(3_600)
     await local.ls("a.md")
     assert local.counted.requests["list_versions"] == before
     await _create(local, "/b.md", "two")

@@ -1,7 +1,7 @@
 """A store with a history, and a view of it, for the tests of `.versions`."""
 
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -89,9 +89,26 @@ class World:
         self.store_id = store_id
         self.clock = 0.0
         self.blobs = BlobCache()
-        self.history = History(service, store_id, self.blobs, max_staleness=bound, timeout=8.0, clock=lambda: self.clock)
+        self._due: list[tuple[float, Callable[[], None]]] = []
+        self.history = History(
+            service,
+            store_id,
+            self.blobs,
+            max_staleness=bound,
+            timeout=8.0,
+            later=lambda seconds, act: self._due.append((self.clock + seconds, act)),
+            clock=lambda: self.clock,
+        )
         self.paths = StoredPaths(service, store_id)
         self.root = VersionsDirectory(f"versions:{store_id}", self.history, self.paths, mtime_ns=1_000_000_000)
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass."""
+        self.clock += seconds
+        due = [act for time, act in self._due if time <= self.clock]
+        self._due = [(time, act) for time, act in self._due if time > self.clock]
+        for act in due:
+            act()
 
     @property
     def counted(self) -> CountedStore:
