@@ -94,7 +94,7 @@ class Operations(Base):
         node = self.node(inode)
         if isinstance(node, File | Directory) and not node.volume.feed.is_fresh():
             await node.volume.feed.ensure()
-        return self.attributes.of(node)
+        return self.attributes_of(node)
 
     async def forget(self, inode_list: Sequence[tuple[int, int]]) -> None:
         for inode, count in inode_list:
@@ -112,7 +112,7 @@ class Operations(Base):
         mtime_ns = attr.st_mtime_ns if fields.update_mtime else None
         if isinstance(node, ScratchNode):
             await self._set_scratch(node, attr, fields, fh, mode, uid, gid)
-            return self.attributes.of(node)
+            return self.attributes_of(node)
         replica = self.replica_of(node)
         if fields.update_size:
             if not isinstance(node, File):
@@ -126,7 +126,7 @@ class Operations(Base):
                 await replica.files.set_meta(node, mode=mode, uid=uid, gid=gid, atime_ns=atime_ns, mtime_ns=mtime_ns)
         elif isinstance(node, Directory):
             replica.namespace.set_directory_meta(node, mode=mode, uid=uid, gid=gid, atime_ns=atime_ns, mtime_ns=mtime_ns)
-        return self.attributes.of(node)
+        return self.attributes_of(node)
 
     @staticmethod
     def _without_setid(mode: int) -> int | None:

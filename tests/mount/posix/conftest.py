@@ -1,0 +1,44 @@
+"""Where the POSIX tables run: each on a plain directory too, so that an assertion which no file system keeps cannot stand."""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.harness.mounts import Mount, launch, new_database
+
+
+@pytest.fixture(scope="package")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mount]:
+    """A mount that other users may use too, and beside it a directory of an ordinary file system."""
+    root = tmp_path_factory.mktemp("posix")
+    root.chmod(0o711)
+    database = new_database(root)
+    with launch(root, database.create_store("Notes"), database=database, options=["--allow-other"]) as running:
+        running.plain.chmod(0o711)
+        yield running
+
+
+@pytest.fixture(params=["plain", "mount"])
+def here(shared: Mount, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A directory of the test's own that everybody may write to, on the one and on the other."""
+    above = shared.plain if request.param == "plain" else shared.store
+    yield from _own(above, request)
+
+
+@pytest.fixture
+def there(shared: Mount, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """The same on the mount only, for what differs from an ordinary file system by design."""
+    yield from _own(shared.store, request)
+
+
+def _own(above: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+    test = f"{request.path.stem}-{request.node.name}".replace("test_", "")
+    path = above / re.sub(r"[^A-Za-z0-9]+", "-", test).strip("-")[:100]
+    path.mkdir()
+    path.chmod(0o777)
+    umask = os.umask(0o022)
+    yield path
+    os.umask(umask)
