@@ -138,7 +138,7 @@ class Namespace:
         if directory.dead:
             raise NoSuchName("the directory was removed")
         await self.parking.finish_within(path)
-        park = self.parking.take(path)
+        park = await self.parking.take(path)
         if scratch and park is None:
             kind = Kind.SCRATCH
         elif park is None and self._looks_temporary(directory, segment, mode, flags, umask):
@@ -455,7 +455,7 @@ class Namespace:
         self, file: File, target: File | None, directory: Directory, segment: str, path: str, to_scratch: bool, process: int
     ) -> None:
         """A file that is not in the store gets another name: the usual end of an atomic save."""
-        park = self.parking.take(path)
+        park = await self.parking.take(path)
         head = target.head if target is not None else park.head if park is not None else None
         if to_scratch and head is None:
             self._make_scratch(file, path)
@@ -465,7 +465,14 @@ class Namespace:
             await locks.enter_async_context(file.locked())
             if target is not None:
                 await locks.enter_async_context(target.locked())
-                head = target.head or head
+                if target.dead:
+                    target = None
+                else:
+                    head = target.head or head
+            if park is not None:
+                await locks.enter_async_context(park.lock)  # its time may run out while this is stored
+                if park.over:
+                    park, head = None, target.head if target is not None else None
             if file.unflushed:
                 # It goes out with its flush, under the new name and as the target's next version.
                 if file.draft is not None and file.kind is not Kind.MEMORY:

@@ -149,9 +149,14 @@ class Parking:
         except MemfsError as error:
             attached.report("backup", file.path, error)
 
-    def take(self, path: str) -> Park | None:
-        """The park on `path`, if there is one."""
-        return self.by_path.get(path)
+    async def take(self, path: str) -> Park | None:
+        """The park on `path`, if there is one whose deletion or rename is not on its way; while it is, wait for that."""
+        park = self.by_path.get(path)
+        if park is not None and park.lock.locked():
+            async with park.lock:
+                pass
+            return self.by_path.get(path)
+        return park
 
     def _end(self, park: Park) -> None:
         park.over = True
