@@ -142,7 +142,8 @@ def _disk_cache(options: MountOptions, service: MemoryStore) -> DiskBlobs | None
 
 
 def _tune_collector() -> None:
-    """What lives as long as the mount need not be looked at again and again: each request makes a few short-lived objects, and the
+    """What lives as long as the mount need not be looked at again and again: each request makes a few short-lived objects,
+    and the
     collector's defaults would walk all nodes of the tree every few thousand requests."""
     gc.collect()
     gc.freeze()

@@ -1,8 +1,8 @@
 """Contents by their SHA-256: the newest in memory, and for stores over a network on disk too, shared by all mounts of the user.
 
-A file of the disk cache is named by the hash of what it holds, is written under another name first, and is checked when it is read.
-So several processes use one cache, and anybody may delete any of it at any time. Both parts are bounded, least recently used first
-out.
+A file of the disk cache is named by the hash of what it holds, is written under another name first, and is checked when it is
+read. So several processes use one cache, and anybody may delete any of it at any time. Both parts are bounded, least recently
+used first out.
 
 Only contents that a memory has now stay for long. The head of a live memory cannot be redacted (contract section 5), and a
 redaction is announced nowhere; so what stops being a head is dropped when that is known, and asked for again where it must be.

@@ -53,7 +53,8 @@ class Feed:
         self.fresh_until = float("-inf")
         """On trio's clock: until then what the tree says is within the bound."""
         self.kernel_seconds = bound / 2
-        """How long the kernel may keep what it is told now: half the bound, and never past `fresh_until`, so that the age of the
+        """How long the kernel may keep what it is told now: half the bound, and never past `fresh_until`, so that the age of
+        the
         tree and that of the kernel's copy together stay within the bound."""
         self.checked_at = float("-inf")
         self.used_at = float("-inf")

@@ -1,8 +1,9 @@
 """Reads ahead where a program walks through a store: `find`, `ls -R`, `grep -r`, `cp -r`.
 
-A walk shows itself by directories that are read shortly after the one above them. Then one listing of all below, page by page, takes
-the place of one request a directory; and when files are read along the way, those pages carry their contents, 20 at a time, in
-place of one request a file. A walk that nobody waits for any more ends by itself. Stores where a request costs nothing need none.
+A walk shows itself by directories that are read shortly after the one above them. Then one listing of all below, page by
+page, takes the place of one request a directory; and when files are read along the way, those pages carry their contents, 20
+at a time, in place of one request a file. A walk that nobody waits for any more ends by itself. Stores where a request costs
+nothing need none.
 """
 
 from collections.abc import Callable, Iterator
@@ -138,7 +139,7 @@ class Walks:
         return trio.current_time() - directory.read_at <= WALK_SECONDS
 
     def _is_second_step(self, directory: Directory) -> bool:
-        """Whether the directory is the second that is read below one that is read: a third read in a row, or a second sibling."""
+        """Whether the directory is the third read in a row, or a second one below one that is read."""
         above = directory.parent
         if above is None or not self._was_read(above):
             return False
