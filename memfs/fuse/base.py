@@ -130,13 +130,14 @@ class Base(pyfuse3.Operations):
         self.inodes.count(inode)
         return entry
 
-    def view_entry(self, view: ViewDirectory | ViewFile, above: Node) -> ViewEntry:
-        """The node for a view's node; the same one while the kernel knows it."""
+    def view_entry(self, view: ViewDirectory | ViewFile, above: Node, name: str) -> ViewEntry:
+        """The node for a view's node, found under `name`; the same one while the kernel knows it."""
         entry = self._view_entries.get(view.key)
         if entry is None:
             entry = ViewEntry(view, inode_for(f"view:{view.key}"), above)
             self._view_entries[view.key] = entry
         entry.view = view
+        entry.name = name
         return entry
 
     def drop(self, node: Node | None) -> None:
@@ -171,6 +172,9 @@ class Base(pyfuse3.Operations):
         else:
             node = self.inodes.get(args[0])
         child = f"/{os.fsdecode(args[1])}" if len(args) > 1 and isinstance(args[1], bytes) else ""
+        while isinstance(node, ViewEntry):
+            child = f"/{node.name}{child}"
+            node = node.above
         if isinstance(node, File | Directory):
             return node.volume.name, (node.path + child).encode("utf-8", "replace").decode()
         return "", child.encode("utf-8", "replace").decode()

@@ -47,7 +47,7 @@ _TABLE: tuple[tuple[type[model.MemfsError], int], ...] = (
 )
 
 _EXPECTED = frozenset({errno.ENOENT, errno.EEXIST, errno.ENOTEMPTY, errno.EISDIR, errno.ENOTDIR, errno.EXDEV})
-"""What programs probe for all day: an answer, not an event worth a line."""
+"""What programs probe for all day: an answer, not an event worth a line. But `NotFound` is one: something is gone."""
 
 
 def errno_of(error: BaseException) -> int:
@@ -79,6 +79,7 @@ class Translator:
         else:
             log.exception("%s failed", operation, exc_info=error)
             message = f"memfs has a defect: {type(error).__name__} in {operation}"
-        if number not in _EXPECTED or (isinstance(error, model.PathConflict) and operation != "lookup"):
+        told = isinstance(error, model.NotFound) or (isinstance(error, model.PathConflict) and operation != "lookup")
+        if number not in _EXPECTED or told:
             self.notices.error(store=store, path=path, operation=operation, error=name, message=message)
         return pyfuse3.FUSEError(number)

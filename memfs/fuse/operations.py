@@ -60,7 +60,7 @@ class Operations(Base):
             child: Node | None = await parent.volume.lookup(parent, name)
             if child is None and parent.parent is None:
                 view = self.root_views(parent).get(os.fsdecode(name))
-                return self.view_entry(view, parent) if view is not None else None
+                return self.view_entry(view, parent, os.fsdecode(name)) if view is not None else None
             return child
         if isinstance(parent, ScratchNode):
             return parent.tree.lookup(parent, name)
@@ -72,10 +72,10 @@ class Operations(Base):
             if replica is not None:
                 return replica.root
             shown = parent.views.get(text) or parent.hidden.get(text)
-            return self.view_entry(shown, parent) if shown is not None else None
+            return self.view_entry(shown, parent, text) if shown is not None else None
         if isinstance(parent, ViewEntry) and isinstance(parent.view, ViewDirectory):
             found = await parent.view.lookup(text)
-            return self.view_entry(found, parent) if found is not None else None
+            return self.view_entry(found, parent, text) if found is not None else None
         raise NotDirectory("not a directory")
 
     def root_views(self, root: Directory) -> dict[str, ViewDirectory | ViewFile]:
@@ -244,10 +244,11 @@ class Operations(Base):
                 (os.fsencode(name), replica.root) for name, replica in directory.replicas.items()
             ]
             for name, view in directory.views.items():
-                shown.append((os.fsencode(name), self.view_entry(view, directory)))
+                shown.append((os.fsencode(name), self.view_entry(view, directory, name)))
             return shown
         if isinstance(directory, ViewEntry) and isinstance(directory.view, ViewDirectory):
-            return [(os.fsencode(name), self.view_entry(view, directory)) for name, view in await directory.view.entries()]
+            entries = await directory.view.entries()
+            return [(os.fsencode(name), self.view_entry(view, directory, name)) for name, view in entries]
         raise NotDirectory("not a directory")
 
     @operation
