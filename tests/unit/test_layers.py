@@ -15,7 +15,9 @@ ALLOWED = {
     "replica": frozenset({"stores", "model"}),
     "views": frozenset({"replica", "stores", "model"}),
     "fuse": frozenset({"views", "replica", "stores", "model"}),
-    "cli": frozenset({"fuse", "views", "replica", "server", "stores", "model"}),
+    "shadow": frozenset({"views", "replica", "stores", "model"}),
+    "transfer": frozenset({"views", "replica", "stores", "model"}),
+    "cli": frozenset({"fuse", "shadow", "transfer", "views", "replica", "server", "stores", "model"}),
 }
 """What each folder of the package may import besides itself."""
 
