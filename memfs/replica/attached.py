@@ -8,7 +8,7 @@ import trio
 
 from memfs.model.content import EMPTY_SHA256, encode, sha256_of
 from memfs.model.errors import MemfsError, NotFound, ReadOnly, Redacted, StoreArchived, Unavailable
-from memfs.model.ids import MemoryId, SessionId, StoreId, new_memory_id
+from memfs.model.ids import MemoryId, SessionId, StoreId, VersionId, new_memory_id
 from memfs.model.objects import Memory, Store
 from memfs.replica.blobs import BlobCache
 from memfs.replica.drafts import Draft, FileBuffer, MemoryBuffer, now_ns
@@ -19,6 +19,9 @@ from memfs.replica.scratch import ScratchRules
 from memfs.replica.timers import Timers
 from memfs.replica.tree import Directory, File, Head, Inode, Kind, Meta, Node, Tree, escape, head_of, inode_for
 from memfs.stores.base import MemoryStore
+
+KNOWN_VERSIONS = 4096
+"""More than this mount makes between two polls."""
 
 
 def _ignore(node: Node) -> None:
@@ -51,6 +54,8 @@ class Attached:
     """Tells the kernel that what it knows about a node's size and times is old; must not block."""
     changed_here: dict[MemoryId, float] = field(default_factory=dict)
     """When this mount last changed a memory (trio's clock): an older answer of the store must not undo it in the tree."""
+    known_versions: dict[VersionId, None] = field(default_factory=dict)
+    """Versions that this mount made, or merged into one of its own: they tell it nothing new. Bounded, oldest first."""
     edition: int = 0
     """Counts the changes that this mount made in the store."""
     pending: set[File] = field(default_factory=set)
@@ -131,10 +136,14 @@ class Attached:
         if file is not None:
             if file.park is not None or (file.lock is not None and file.lock.locked()):
                 return file
-            if file.path != path:
-                self.unplace(file)
+            if file.path != path or (file.parent is not None and file.parent.children.get(file.name) is not file):
+                left = file.parent
+                self.tree.detach(file)
                 file.dead = False
                 placed = self._put_in_tree(file, path)
+                if left is not None:
+                    left.mtime_ns = now_ns()
+                    self.tree.prune(left)
                 if not placed:
                     self.forget(file)
                     return None
@@ -327,6 +336,12 @@ class Attached:
     def note_change(self, memory_id: MemoryId) -> None:
         self.edition += 1
         self.changed_here[memory_id] = trio.current_time()
+
+    def note_version(self, version_id: VersionId) -> None:
+        """What came before or with this version is known here."""
+        self.known_versions[version_id] = None
+        if len(self.known_versions) > KNOWN_VERSIONS:
+            del self.known_versions[next(iter(self.known_versions))]
 
     def state(self, file: File) -> str:
         """What `user.memory.state` says."""

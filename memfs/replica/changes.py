@@ -10,7 +10,7 @@ version leave this machine when a poll has told that it was superseded, or its m
 """
 
 import contextlib
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 
 import trio
@@ -18,10 +18,11 @@ import trio
 from memfs.model.content import Sha256
 from memfs.model.errors import MemfsError, NotFound, PermissionDenied, Unauthenticated
 from memfs.model.ids import MemoryId, VersionId
-from memfs.model.objects import MemoryVersion
+from memfs.model.objects import Memory, MemoryVersion
 from memfs.replica.attached import Attached
+from memfs.replica.drafts import now_ns
 from memfs.replica.parking import Parking
-from memfs.replica.tree import Head, spread_time, time_ns
+from memfs.replica.tree import Directory, File, Head, spread_time, time_ns
 
 OVERLAP = timedelta(seconds=10)
 TRIM_ABOVE = 1000
@@ -54,13 +55,13 @@ class Feed:
         """On trio's clock: until then what the tree says is within the bound."""
         self.kernel_seconds = bound / 2
         """How long the kernel may keep what it is told now: half the bound, and never past `fresh_until`, so that the age of
-        the
-        tree and that of the kernel's copy together stay within the bound."""
+        the tree and that of the kernel's copy together stay within the bound."""
         self.checked_at = float("-inf")
         self.used_at = float("-inf")
         self.stale_since: datetime | None = None
         """Set while the store cannot be asked."""
         self.stale_reason = ""
+        self._failed_at = float("-inf")
         self.polls = 0
         self._seen: dict[VersionId, datetime] = {}
         self._newest: datetime | None = None
@@ -107,9 +108,11 @@ class Feed:
         """Return when the tree is fresh; when the store does not answer, with what is known (then `stale_since` is set)."""
         if self.is_fresh():
             return
-        self.used_at = trio.current_time()
+        now = self.used_at = trio.current_time()
         if not self._used.is_set():
             self._used.set()
+        if self.stale_since is not None and (self._lock.locked() or now - self._failed_at < self.bound):
+            return  # it is being asked again already: an outage must not make every look wait for the time-out
         async with self._lock:
             if trio.current_time() <= self.fresh_until:
                 return
@@ -140,6 +143,7 @@ class Feed:
                 store=self.attached.name, path="", operation="refresh", error="EIO", message=f"cannot refresh: {reason}"
             )
         self.stale_reason = reason
+        self._failed_at = trio.current_time()
         # Ask again after a while, not at every access.
         self.fresh_until = trio.current_time() + self.bound / 2
         self.kernel_seconds = self.bound / 2
@@ -159,8 +163,8 @@ class Feed:
             async with self._lock:
                 if trio.current_time() - self.checked_at >= interval:
                     await self._poll_or_note()
-                    if self.stale_since is not None:
-                        await trio.sleep(interval)
+            if self.stale_since is not None:
+                await trio.sleep(interval)
 
     async def poll(self) -> None:
         """Bring every change since the last poll into the tree. Raises what the store raises."""
@@ -173,18 +177,19 @@ class Feed:
                 self._drop_superseded(started)
                 return
             self._token = token
+            await self._check_archived()
         self.polls += 1
         versions = await self._new_versions()
-        newest_of: dict[MemoryId, MemoryVersion] = {}
+        candidates: dict[MemoryId, list[MemoryVersion]] = {}
         for version in versions:  # newest first
             self._superseded = True
-            if version.redacted_at is None:
-                newest_of.setdefault(version.memory_id, version)
+            if version.redacted_at is None and version.id not in attached.known_versions:
+                candidates.setdefault(version.memory_id, []).append(version)
         # What changed here while the answer was on its way, or is changing, waits for the next poll.
-        waiting = {key for key in newest_of if self._is_changing(key, started)}
-        for memory_id, version in newest_of.items():
-            if memory_id not in waiting:
-                self._apply(version)
+        waiting = {key for key in candidates if self._is_changing(key, started)}
+        newest_of = {key: await self._newest_of(found) for key, found in candidates.items() if key not in waiting}
+        waiting |= {key for key in newest_of if self._is_changing(key, started)}
+        self._apply({key: change for key, change in newest_of.items() if key not in waiting})
         newest = self._newest
         for version in reversed(versions):
             if version.memory_id not in waiting:
@@ -199,6 +204,7 @@ class Feed:
         if started - self._listed_at > self.full_relist_seconds:
             self._listed_at = started
             self._superseded = True
+            await self._check_archived()
             await self.relist()
         self._fresh(started)
         self._drop_superseded(started)
@@ -229,37 +235,82 @@ class Feed:
         file = self.attached.tree.by_id.get(memory_id)
         return file is not None and file.lock is not None and file.lock.locked()
 
-    def _apply(self, version: MemoryVersion) -> None:
+    async def _check_archived(self) -> None:
+        """Archiving a store makes no version."""
         attached = self.attached
-        file = attached.tree.by_id.get(version.memory_id)
-        if version.memory_id in self.parking.ids or (file is not None and file.park is not None):
-            return  # its fate is decided here in a moment, against its hash
-        if file is not None and file.head is not None:
-            if file.head.version_id == version.id:
-                return
-            resolution = attached.service.capabilities.time_resolution_ns
-            if time_ns(version.created_at) < file.head.updated_ns - file.head.updated_ns % max(resolution, 1):
-                return
-        attached.changed_here[version.memory_id] = trio.current_time()  # a listing under way may not know it yet
-        if version.operation == "deleted":
-            if file is not None:
-                if file.draft is not None and file.draft.dirty:
-                    return  # somebody writes to it: the commit creates it again
-                attached.unplace(file)
+        if not attached.read_only and (await attached.service.retrieve_store(attached.store_id)).archived_at is not None:
+            attached.became_read_only()
+
+    async def _newest_of(self, found: list[MemoryVersion]) -> MemoryVersion | Memory | None:
+        """What a memory is now, of which the versions `found`, newest first by their times, were not seen yet.
+
+        Where the times do not tell which came last (equal ones, or a clock that was set back) the memory itself is asked for.
+        None when it is what the tree knows already.
+        """
+        attached = self.attached
+        newest = found[0]
+        file = attached.tree.by_id.get(newest.memory_id)
+        head = file.head if file is not None else None
+        if head is not None and head.version_id == newest.id:
+            return None
+        capabilities = attached.service.capabilities
+        resolution = max(capabilities.time_resolution_ns, 1)
+        known_ns = head.updated_ns - head.updated_ns % resolution if head is not None else 0
+        if capabilities.strict_time_order:
+            return newest if time_ns(newest.created_at) >= known_ns else None
+        twice = len(found) > 1 and found[1].created_at == newest.created_at
+        if not twice and (head is None or time_ns(newest.created_at) > known_ns):
+            return newest
+        try:
+            memory = await attached.service.retrieve_memory(attached.store_id, newest.memory_id, view="basic")
+        except NotFound:
+            return next((version for version in found if version.operation == "deleted"), None)
+        return None if head is not None and memory.memory_version_id == head.version_id else memory
+
+    def _apply(self, changes: Mapping[MemoryId, MemoryVersion | Memory | None]) -> None:
+        """Bring all of them into the tree at once: names may have been swapped, or taken over by other memories."""
+        attached = self.attached
+        placed: list[tuple[Head, str]] = []
+        emptied: list[Directory] = []
+        for memory_id, change in changes.items():
+            file = attached.tree.by_id.get(memory_id)
+            if change is None or memory_id in self.parking.ids or (file is not None and file.park is not None):
+                continue  # nothing new, or its fate is decided here in a moment, against its hash
+            attached.changed_here[memory_id] = trio.current_time()  # a listing under way may not know it yet
+            deleted = isinstance(change, MemoryVersion) and change.operation == "deleted"
+            if deleted and file is not None and file.draft is not None and file.draft.dirty:
+                continue  # somebody writes to it: the commit creates it again
+            if not deleted and change.path is not None:
+                if change.content_sha256 is None:
+                    continue
+                placed.append((self._head(change, file), change.path))
+            if file is None or (not deleted and file.path == change.path) or (file.lock is not None and file.lock.locked()):
+                continue
+            if file.parent is not None:
+                emptied.append(file.parent)
+            attached.tree.detach(file)
+            if deleted:
                 attached.forget(file)
-            return
-        if version.path is None or version.content_sha256 is None:
-            return
-        created_ns = file.head.created_ns if file is not None and file.head is not None else time_ns(version.created_at)
-        head = Head(
-            memory_id=version.memory_id,
-            version_id=version.id,
-            sha256=version.content_sha256,
-            size=version.content_size_bytes or 0,
-            created_ns=created_ns,
-            updated_ns=spread_time(time_ns(version.created_at), version.id, attached.service.capabilities.time_resolution_ns),
+        for head, path in placed:
+            attached.place(head, path)
+        for directory in emptied:
+            directory.mtime_ns = now_ns()
+            attached.tree.prune(directory)
+
+    def _head(self, change: MemoryVersion | Memory, file: File | None) -> Head:
+        attached = self.attached
+        if isinstance(change, Memory):
+            return attached.head(change)
+        assert change.content_sha256 is not None
+        made_ns = time_ns(change.created_at)
+        return Head(
+            memory_id=change.memory_id,
+            version_id=change.id,
+            sha256=change.content_sha256,
+            size=change.content_size_bytes or 0,
+            created_ns=file.head.created_ns if file is not None and file.head is not None else made_ns,
+            updated_ns=spread_time(made_ns, change.id, attached.service.capabilities.time_resolution_ns),
         )
-        attached.place(head, version.path)
 
     def _heads(self) -> Iterator[Sha256]:
         """The contents that the memories of this store have now, as far as is known."""

@@ -23,7 +23,7 @@ from memfs.model.errors import (
     Unauthenticated,
     Unavailable,
 )
-from memfs.model.ids import MemoryId
+from memfs.model.ids import MemoryId, VersionId
 from memfs.model.paths import check_path
 from memfs.replica.attached import Attached
 from memfs.replica.drafts import Draft
@@ -223,6 +223,7 @@ class Committer:
         file.head = head
         attached.tree.by_id[head.memory_id] = file
         attached.note_change(head.memory_id)
+        attached.note_version(head.version_id)
         attached.readings.wrote(head)
         if file.continues_park:
             file.continues_park = False
@@ -254,6 +255,7 @@ class Committer:
         service, store_id = attached.service, attached.store_id
         content, target, base = intent.content, intent.target, intent.base
         base_content = intent.base_content
+        merged_into: list[VersionId] = []
         for _ in range(MAX_ROUNDS):
             text = decode(content)
             sha256 = sha256_of(content)
@@ -266,6 +268,8 @@ class Committer:
                     memory = await service.update_memory(
                         store_id, target.memory_id, content=text, precondition=base.sha256 if base is not None else None
                     )
+                for version_id in merged_into:
+                    attached.note_version(version_id)
                 return Stored(attached.head(memory), content)
             except Unavailable:
                 raise
@@ -307,6 +311,7 @@ class Committer:
                 base, base_content = applied, await attached.content(applied)
             content = await self._merge(intent, base, base_content, content, head, theirs_content)
             base, base_content, target = head, theirs_content, head
+            merged_into.append(head.version_id)
             if content == theirs_content:
                 return Stored(head, content)
         raise ConcurrentModification(f"{intent.path}: others save this memory faster than it can be merged; it is kept pending")

@@ -152,10 +152,7 @@ class Listing:
 
     def _place(self, memory: Memory, directory: Directory) -> None:
         attached = self.attached
-        known = attached.tree.by_id.get(memory.id)
         head = attached.head(memory)
-        if known is not None and known.head is not None and known.head.updated_ns > head.updated_ns:
-            return
         place = directory
         for segment in memory.path[len(directory.path) + 1 :].split("/")[:-1]:
             place = attached.tree.ensure_directory(place, segment)
