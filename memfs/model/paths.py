@@ -64,6 +64,14 @@ def check_prefix(prefix: str) -> str:
     return prefix
 
 
+def can_hold(prefix: str) -> bool:
+    """Whether a memory can be below `prefix`, which is one by `check_prefix`."""
+    try:
+        return prefix == "/" or bool(check_path(prefix[:-1]))
+    except InvalidPath:
+        return False
+
+
 def ancestors(path: str) -> list[str]:
     """The paths above `path`, nearest the root first: ``/a/b/c`` gives ``/a`` and ``/a/b``."""
     segments = path.split("/")

@@ -278,6 +278,13 @@ def checked_url(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
 
 
+def require_tls(url: str, *, even_here: bool = False) -> None:
+    """Raise `InvalidRequest` when a credential sent to `url` could be read on the way; `even_here`: also to this machine."""
+    parts = urlsplit(url)
+    if parts.scheme != "https" and (even_here or parts.hostname not in _LOOPBACK):
+        raise InvalidRequest("the credential of this service goes over TLS only: write https instead of http in the URL")
+
+
 def _encoded(body: Mapping[str, Any]) -> bytes:
     text = json.dumps(body, ensure_ascii=False)
     if not encodable(text):

@@ -7,7 +7,7 @@ import pytest
 
 from memfs.model.objects import Store
 from memfs.stores.base import MemoryStore
-from tests.contract.backends import BACKENDS, Participant, ServiceFactory
+from tests.contract.backends import BACKENDS, LACKS, Participant, ServiceFactory
 from tests.harness.postgres import postgres_cluster
 
 __all__ = ["postgres_cluster"]
@@ -17,9 +17,18 @@ MAX_MEMORIES = 10_000
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "max_memories(number): how many memories a store of this case may hold")
+    config.addinivalue_line("markers", "needs(*what): a case for backends that lack none of this (see backends.LACKS)")
 
 
-@pytest.fixture(params=list(BACKENDS))
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Each case runs on every backend that has what it needs."""
+    if "service_factory" in metafunc.fixturenames:
+        needed = {what for marker in metafunc.definition.iter_markers("needs") for what in marker.args}
+        able = [name for name in BACKENDS if not needed & LACKS.get(name, set())]
+        metafunc.parametrize("service_factory", able, indirect=True)
+
+
+@pytest.fixture
 async def service_factory(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[ServiceFactory]:
     if "postgresql" in request.param:
         request.getfixturevalue("postgres_cluster")

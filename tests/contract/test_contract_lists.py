@@ -41,6 +41,7 @@ async def test_23_a_memory_is_found_in_its_store_only(service: MemoryStore, stor
     assert (await service.retrieve_memory(store.id, memory.id)).content == "one"
 
 
+@pytest.mark.needs("order")
 async def test_24_prefixes_and_depth(service: MemoryStore, store: Store) -> None:
     await _create(service, store, "/n/t.md", "/n/d/x", "/n-a/z")
     assert await paths(service, store) == ["/n-a/z", "/n/d/x", "/n/t.md"]
@@ -92,6 +93,7 @@ async def test_25_a_prefix_counts_once_and_never_again(service: MemoryStore, sto
     assert second.next_page is None
 
 
+@pytest.mark.needs("order")
 async def test_25_pages_continue_where_memories_came_and_went(service: MemoryStore, store: Store) -> None:
     await _create(service, store, "/a", "/b", "/c", "/d")
     first = await service.list_memories(store.id, limit=2)
@@ -124,6 +126,7 @@ async def test_26_a_full_listing_with_depth(service: MemoryStore, store: Store) 
     assert memory.content == "content of /t"
 
 
+@pytest.mark.needs("rename")
 async def test_26_a_listed_memory_is_the_retrieved_one(service: MemoryStore, store: Store) -> None:
     created = await service.create_memory(store.id, "/a", "one")
     changed = await service.update_memory(store.id, created.id, content="two", path="/b")
@@ -141,6 +144,7 @@ async def test_26_limits_are_checked(service: MemoryStore, store: Store) -> None
             await service.list_versions(store.id, limit=limit)
 
 
+@pytest.mark.needs("bound cursors")
 async def test_28_a_cursor_fits_its_own_list_only(service: MemoryStore, store: Store) -> None:
     await _create(service, store, "/n/a", "/n/b", "/n/c", "/z")
     other = await service.create_store("Other")

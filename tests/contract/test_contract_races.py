@@ -41,17 +41,18 @@ async def test_50_creators_of_one_path(racers: list[MemoryStore], store: Store) 
     for number in range(10):
 
         def creator(racer: MemoryStore, path: str = f"/{number}") -> Callable[[], Awaitable[object]]:
-            return lambda: racer.create_memory(store.id, path, "")
+            return lambda: racer.create_memory(store.id, path, "x")
 
         assert await _race([creator(racer) for racer in racers]) == [PathConflict] * (RACERS - 1)
     assert len(await versions(racers[0], store)) == 10
 
 
+@pytest.mark.needs("above and below")
 async def test_50_creators_above_and_below(racers: list[MemoryStore], store: Store) -> None:
     for number in range(10):
 
         def creator(place: int, path: str = f"/{number}") -> Callable[[], Awaitable[object]]:
-            return lambda: racers[place].create_memory(store.id, path + "/x" * place, "")
+            return lambda: racers[place].create_memory(store.id, path + "/x" * place, "x")
 
         assert await _race([creator(place) for place in range(RACERS)]) == [PathConflict] * (RACERS - 1)
     assert len(await paths(racers[0], store)) == 10
@@ -72,7 +73,7 @@ async def test_50_updaters_with_one_precondition(racers: list[MemoryStore], stor
 
 async def test_50_deleters_of_one_memory(racers: list[MemoryStore], store: Store) -> None:
     for _ in range(5):
-        memory = await racers[0].create_memory(store.id, "/a", "")
+        memory = await racers[0].create_memory(store.id, "/a", "x")
 
         def deleter(racer: MemoryStore, memory_id: MemoryId = memory.id) -> Callable[[], Awaitable[object]]:
             return lambda: racer.delete_memory(store.id, memory_id)
@@ -83,7 +84,7 @@ async def test_50_deleters_of_one_memory(racers: list[MemoryStore], store: Store
 
 
 async def test_50_renames_onto_one_path(racers: list[MemoryStore], store: Store) -> None:
-    memories = [await racers[0].create_memory(store.id, f"/{place}", "") for place in range(RACERS)]
+    memories = [await racers[0].create_memory(store.id, f"/{place}", "x") for place in range(RACERS)]
 
     def renamer(place: int) -> Callable[[], Awaitable[object]]:
         return lambda: racers[place].update_memory(store.id, memories[place].id, path="/target")
@@ -93,18 +94,20 @@ async def test_50_renames_onto_one_path(racers: list[MemoryStore], store: Store)
 
 
 @pytest.mark.max_memories(5)
+@pytest.mark.needs("cap")
 async def test_50_creators_at_the_cap(racers: list[MemoryStore], store: Store) -> None:
     def creator(place: int, number: int) -> Callable[[], Awaitable[object]]:
-        return lambda: racers[place].create_memory(store.id, f"/{place}-{number}", "")
+        return lambda: racers[place].create_memory(store.id, f"/{place}-{number}", "x")
 
     lost = await _race([creator(place, number) for place in range(RACERS) for number in range(3)])
     assert len(lost) == RACERS * 3 - 5
     assert len(await paths(racers[0], store)) == 5
 
 
+@pytest.mark.needs("precise times")
 async def test_50_times_rise_strictly(racers: list[MemoryStore], store: Store) -> None:
     def creator(place: int, number: int) -> Callable[[], Awaitable[object]]:
-        return lambda: racers[place].create_memory(store.id, f"/{place}-{number}", "")
+        return lambda: racers[place].create_memory(store.id, f"/{place}-{number}", "x")
 
     assert await _race([creator(place, number) for place in range(RACERS) for number in range(20)]) == []
     times = [version.created_at for version in await versions(racers[0], store)]

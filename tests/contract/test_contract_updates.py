@@ -20,11 +20,12 @@ async def test_29_the_right_precondition(service: MemoryStore, store: Store) -> 
     assert changed.memory_version_id != created.memory_version_id
     assert changed.content_sha256 == sha256_of(b"two")
     assert changed.created_at == created.created_at
-    assert changed.updated_at > created.updated_at
+    assert changed.updated_at >= created.updated_at
     assert changed.content is None
     newest, oldest = await versions(service, store)
-    assert (newest.id, newest.operation, newest.created_at) == (changed.memory_version_id, "modified", changed.updated_at)
-    assert oldest.id == created.memory_version_id
+    assert (newest.operation, newest.created_at, oldest.operation) == ("modified", changed.updated_at, "created")
+    if service.capabilities.head_versions:
+        assert (newest.id, oldest.id) == (changed.memory_version_id, created.memory_version_id)
 
 
 async def test_30_the_wrong_precondition(service: MemoryStore, store: Store) -> None:
@@ -52,11 +53,12 @@ async def test_32_what_is_stored_already_makes_no_version(service: MemoryStore, 
     assert len(await versions(service, store)) == 1
 
 
+@pytest.mark.needs("rename")
 async def test_33_a_rename_keeps_the_id(service: MemoryStore, store: Store) -> None:
     created = await service.create_memory(store.id, "/a.md", "one")
     renamed = await service.update_memory(store.id, created.id, path="/b.md")
     assert (renamed.id, renamed.path, renamed.content_sha256) == (created.id, "/b.md", created.content_sha256)
-    assert renamed.updated_at > created.updated_at
+    assert renamed.updated_at >= created.updated_at
     newest, oldest = await versions(service, store, view="full")
     assert (newest.operation, newest.path, newest.content) == ("modified", "/b.md", "one")
     assert (oldest.operation, oldest.path, oldest.content) == ("created", "/a.md", "one")
@@ -65,10 +67,11 @@ async def test_33_a_rename_keeps_the_id(service: MemoryStore, store: Store) -> N
     await service.create_memory(store.id, "/a.md", "another")
 
 
+@pytest.mark.needs("above and below")
 async def test_34_a_rename_never_overwrites(service: MemoryStore, store: Store) -> None:
-    taken = await service.create_memory(store.id, "/taken", "")
-    deep = await service.create_memory(store.id, "/deep/er/x", "")
-    memory = await service.create_memory(store.id, "/a", "")
+    taken = await service.create_memory(store.id, "/taken", "x")
+    deep = await service.create_memory(store.id, "/deep/er/x", "x")
+    memory = await service.create_memory(store.id, "/a", "x")
     for path, blocker in (
         ("/taken", taken),
         ("/taken/below", taken),
@@ -83,18 +86,20 @@ async def test_34_a_rename_never_overwrites(service: MemoryStore, store: Store) 
     assert len(await versions(service, store)) == 3
 
 
+@pytest.mark.needs("above and below")
 async def test_34_a_memory_does_not_stand_in_its_own_way(service: MemoryStore, store: Store) -> None:
     memory = await service.create_memory(store.id, "/a", "one")
     for path in ("/a/b", "/a/b/c/d", "/a/b", "/a"):
         assert (await service.update_memory(store.id, memory.id, path=path)).path == path
         assert await paths(service, store) == [path]
-    other = await service.create_memory(store.id, "/x/b", "")
-    await service.create_memory(store.id, "/x/c", "")
+    other = await service.create_memory(store.id, "/x/b", "x")
+    await service.create_memory(store.id, "/x/c", "x")
     with pytest.raises(PathConflict) as conflict:
         await service.update_memory(store.id, other.id, path="/x")
     assert conflict.value.path == "/x/c"
 
 
+@pytest.mark.needs("rename")
 async def test_35_content_and_path_are_one_version(service: MemoryStore, store: Store) -> None:
     created = await service.create_memory(store.id, "/a", "one")
     changed = await service.update_memory(
@@ -105,6 +110,7 @@ async def test_35_content_and_path_are_one_version(service: MemoryStore, store: 
     assert (newest.operation, newest.path, newest.content) == ("modified", "/c", "n")
 
 
+@pytest.mark.needs("rename")
 async def test_35_views_of_updates(service: MemoryStore, store: Store) -> None:
     created = await service.create_memory(store.id, "/a", "one")
     assert (await service.update_memory(store.id, created.id, path="/b", view="full")).content == "one"
@@ -170,4 +176,4 @@ async def test_39_a_path_is_free_again_after_a_delete(service: MemoryStore, stor
     assert again.id != memory.id
     assert [version.operation for version in await versions(service, store)] == ["created", "deleted", "created"]
     await service.delete_memory(store.id, again.id)
-    await service.create_memory(store.id, "/a/b", "")
+    await service.create_memory(store.id, "/a/b", "x")

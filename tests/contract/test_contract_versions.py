@@ -17,9 +17,10 @@ def _ids(found: list[MemoryVersion]) -> list[VersionId]:
     return [version.id for version in found]
 
 
+@pytest.mark.needs("rename")
 async def test_40_the_history_of_a_memory(service: MemoryStore, store: Store) -> None:
     memory = await service.create_memory(store.id, "/a", "one")
-    await service.create_memory(store.id, "/other", "")
+    await service.create_memory(store.id, "/other", "x")
     await service.update_memory(store.id, memory.id, content="two")
     await service.update_memory(store.id, memory.id, path="/b")
     await service.delete_memory(store.id, memory.id)
@@ -57,6 +58,7 @@ async def test_40_versions_have_pages(service: MemoryStore, store: Store) -> Non
     assert len((await service.list_versions(store.id, limit=100)).data) == 25
 
 
+@pytest.mark.needs("bound cursors")
 async def test_40_a_cursor_of_versions_fits_its_own_list_only(service: MemoryStore, store: Store) -> None:
     memory = await service.create_memory(store.id, "/a", "0")
     await service.update_memory(store.id, memory.id, content="1")
@@ -124,7 +126,7 @@ async def test_41_filters(service_factory: ServiceFactory, owner: Participant, s
 
 
 async def test_41_filters_that_match_nothing(service: MemoryStore, owner: Participant, store: Store) -> None:
-    await service.create_memory(store.id, "/a", "")
+    await service.create_memory(store.id, "/a", "x")
     (version,) = await versions(service, store)
     assert isinstance(owner.actor, ApiActor)
     key_id = owner.actor.api_key_id
@@ -148,6 +150,7 @@ async def test_42_the_head_is_not_redacted(service: MemoryStore, store: Store) -
     assert (await service.retrieve_memory(store.id, memory.id)).content == "secret"
 
 
+@pytest.mark.needs("actors", "redacted path")
 async def test_42_an_old_version_is_redacted(service_factory: ServiceFactory, owner: Participant, store: Store) -> None:
     service = owner.service
     session = await service_factory.session(store.id)
@@ -176,6 +179,7 @@ async def test_42_an_old_version_is_redacted(service_factory: ServiceFactory, ow
     assert await other.service.redact_version(store.id, redacted.id) == redacted
 
 
+@pytest.mark.needs("rename")
 async def test_42_a_rename_has_content_of_its_own(service: MemoryStore, store: Store) -> None:
     memory = await service.create_memory(store.id, "/a", "kept")
     await service.update_memory(store.id, memory.id, path="/b")
@@ -183,6 +187,7 @@ async def test_42_a_rename_has_content_of_its_own(service: MemoryStore, store: S
     assert (await service.retrieve_memory(store.id, memory.id)).content == "kept"
 
 
+@pytest.mark.needs("permissions")
 async def test_42_a_session_cannot_redact(service_factory: ServiceFactory, store: Store) -> None:
     session = await service_factory.session(store.id)
     memory = await session.service.create_memory(store.id, "/a", "one")
@@ -192,6 +197,7 @@ async def test_42_a_session_cannot_redact(service_factory: ServiceFactory, store
     assert (await session.service.retrieve_version(store.id, memory.memory_version_id)).content == "one"
 
 
+@pytest.mark.needs("redacted path")
 async def test_43_all_versions_of_a_deleted_memory_are_redacted(service: MemoryStore, store: Store) -> None:
     memory = await service.create_memory(store.id, "/a", "one")
     await service.update_memory(store.id, memory.id, content="two")
@@ -211,9 +217,10 @@ async def test_43_unknown_versions_are_not_found(service: MemoryStore, store: St
         await service.redact_version(store.id, VersionId(version_id))
 
 
+@pytest.mark.needs("actors")
 async def test_47_every_write_names_its_actor(service_factory: ServiceFactory, owner: Participant, store: Store) -> None:
     session = await service_factory.session(store.id)
-    memory = await owner.service.create_memory(store.id, "/a", "")
+    memory = await owner.service.create_memory(store.id, "/a", "x")
     await session.service.update_memory(store.id, memory.id, content="1")
     await owner.service.update_memory(store.id, memory.id, path="/b")
     await session.service.delete_memory(store.id, memory.id)
