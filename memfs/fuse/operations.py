@@ -16,7 +16,7 @@ from memfs.model.errors import NotSupported
 from memfs.model.objects import format_time
 from memfs.replica.errors import CrossesBorder, InvalidArgument, IsDirectory, NameTaken, NoSuchName, NotDirectory
 from memfs.replica.handles import Handle
-from memfs.replica.namespace import look_up_name
+from memfs.replica.names import look_up_name
 from memfs.replica.scratchtree import ScratchHandle, ScratchNode, ScratchTree
 from memfs.replica.tree import NAME_MAX, Directory, File, Meta, Node
 from memfs.views.tree import ViewDirectory, ViewFile
@@ -369,7 +369,7 @@ class Operations(Base):
         node = old.tree.lookup(old, old_name)
         if node is None:
             raise NoSuchName("nothing has this name")
-        file = await self.replica_of(new).namespace.rename_out(node, new, new_name, replace=replace, process=process)
+        file = await self.replica_of(new).namespace.renames.rename_out(node, new, new_name, replace=replace, process=process)
         self.inodes.hand_over(node, file)
 
     @operation

@@ -18,7 +18,8 @@ from memfs.replica.errors import DrainIncomplete
 from memfs.replica.files import Files
 from memfs.replica.journal import Journal, JournalBusy
 from memfs.replica.listing import Listing
-from memfs.replica.namespace import Namespace, look_up_name
+from memfs.replica.names import look_up_name
+from memfs.replica.namespace import Namespace
 from memfs.replica.notices import Notices
 from memfs.replica.orphans import replay_orphans
 from memfs.replica.parking import Parking
