@@ -47,7 +47,7 @@ async def attachments(
     if not chosen:
         raise MemfsError(f"session {session_id} attaches no memory store: attach one when you create a session")
     _check_names(chosen)
-    if read_only:
+    if read_only or service.capabilities.read_only:
         chosen = [replace(attachment, access="read_only") for attachment in chosen]
     return tuple(sorted(chosen, key=lambda attachment: attachment.name))
 

@@ -24,7 +24,7 @@ from memfs.replica.drafts import now_ns
 from memfs.replica.errors import DrainIncomplete
 from memfs.replica.notices import Notices
 from memfs.replica.replica import Replica, open_replica
-from memfs.stores.base import MemoryStore
+from memfs.stores.base import MemoryStore, TriesGuard
 from memfs.views.live import versions_of
 from memfs.views.state import StateDirectory, status_json
 
@@ -77,7 +77,7 @@ async def _serve(options: MountOptions, open_service: Callable[[], Awaitable[Mem
                     state_directory=options.state_directory,
                     mountpoint=options.mountpoint,
                     bound=options.max_staleness,
-                    read_only=options.read_only or attachment.access == "read_only",
+                    read_only=options.read_only or attachment.access == "read_only" or service.capabilities.read_only,
                     umask=options.umask,
                     scratch_patterns=options.scratch_patterns,
                     notices=notices,
@@ -87,6 +87,7 @@ async def _serve(options: MountOptions, open_service: Callable[[], Awaitable[Mem
                 )
             )
             replicas.append(replica)
+            await _try_guard(service, replica, notices)
         root = MountRoot(replicas, now_ns())
         if options.index:
             root.views[INDEX_NAME] = index_file(options.attachments, root.created_ns)
@@ -121,6 +122,19 @@ async def _serve(options: MountOptions, open_service: Callable[[], Awaitable[Mem
                 await drain()
             if options.status_file is not None:
                 _write_status(options.status_file, status_json(state()))
+
+
+async def _try_guard(service: MemoryStore, replica: Replica, notices: Notices) -> None:
+    """Where it is not sure that a service detects conflicts, find out, and say loudly when it does not."""
+    if not isinstance(service, TriesGuard) or replica.attached.read_only:
+        return
+    try:
+        trouble = await service.try_guard(replica.attached.store_id)
+    except MemfsError as error:
+        trouble = f"whether this service detects conflicts could not be found out: {error.message}"
+    if trouble is not None:
+        log.error("%s: %s", replica.name, trouble)
+        notices.error(store=replica.name, path="", operation="mount", error="ENOLCK", message=trouble)
 
 
 @contextlib.contextmanager

@@ -497,7 +497,10 @@ class Operations(Base):
                 "updated_at": format_time(_time(head.updated_ns)),
                 "created_by": "",
                 "session_id": "",
+                **{f"meta.{key}": value for key, value in head.metadata},
             }
+            if head.media_type is not None:
+                shown["media_type"] = head.media_type
             if wanted in (None, b"user.memory.created_by", b"user.memory.session_id"):
                 actor = await self.replica_of(node).author(head)
                 shown.pop("session_id")

@@ -72,6 +72,11 @@ class Attached:
             why = "is archived" if self.store.archived_at is not None else "is attached read-only"
             raise ReadOnly(f"the store {self.name} {why}: nothing can be written to it")
 
+    def check_text(self, head: Head | None) -> None:
+        """Raise `ReadOnly` for a binary memory: what is written here is text."""
+        if head is not None and head.media_type is not None:
+            raise ReadOnly(f"this is a binary file ({head.media_type}): it can be read, moved and removed, but not written")
+
     def became_read_only(self) -> None:
         """The service says that the store was archived meanwhile: from now on every writer is refused."""
         if not self.read_only:
@@ -256,15 +261,15 @@ class Attached:
     async def _fetch(self, head: Head) -> bytes:
         try:
             memory = await self.service.retrieve_memory(self.store_id, head.memory_id)
-            text, sha256 = memory.content, memory.content_sha256
+            text, binary, sha256 = memory.content, memory.binary, memory.content_sha256
         except NotFound:
-            text, sha256 = None, None
-        if sha256 != head.sha256 or text is None:
+            text, binary, sha256 = None, None, None
+        if sha256 != head.sha256 or (text is None and binary is None):
             version = await self.service.retrieve_version(self.store_id, head.version_id)
             if version.redacted_at is not None:
                 raise Redacted("an administrator removed the content of this version")
-            text = version.content
-        content = encode(text or "")
+            text, binary = version.content, version.binary
+        content = encode(text or "") if binary is None else binary
         self.blobs.put(sha256_of(content), content)
         return content
 

@@ -78,10 +78,13 @@ class Feed:
     async def start(self) -> None:
         """Begin at the newest version: whatever is listed later holds all before it."""
         self._token = await self.attached.service.change_token(self.attached.store_id)
-        page = await self.attached.service.list_versions(self.attached.store_id, limit=1)
+        capabilities = self.attached.service.capabilities
+        # Where the versions since a time cannot be asked for, the newest page is what new ones are told apart from.
+        limit = 1 if capabilities.version_times else capabilities.max_limit
+        page = await self.attached.service.list_versions(self.attached.store_id, limit=limit)
         if page.data:
             self._newest = page.data[0].created_at
-            self._seen[page.data[0].id] = page.data[0].created_at
+            self._seen.update((version.id, version.created_at) for version in page.data)
         else:
             self._newest = None
         self._fresh(trio.current_time())
@@ -179,6 +182,8 @@ class Feed:
             self._token = token
             await self._check_archived()
         self.polls += 1
+        if not attached.service.capabilities.versions:
+            await self.relist()
         versions = await self._new_versions()
         candidates: dict[MemoryId, list[MemoryVersion]] = {}
         for version in versions:  # newest first
@@ -254,12 +259,17 @@ class Feed:
         if head is not None and head.version_id == newest.id:
             return None
         capabilities = attached.service.capabilities
+        same = file is not None and head is not None and (head.sha256, file.path) == (newest.content_sha256, newest.path)
+        if same and not capabilities.head_versions and newest.operation != "deleted":
+            return None
         resolution = max(capabilities.time_resolution_ns, 1)
         known_ns = head.updated_ns - head.updated_ns % resolution if head is not None else 0
         if capabilities.strict_time_order:
             return newest if time_ns(newest.created_at) >= known_ns else None
         twice = len(found) > 1 and found[1].created_at == newest.created_at
-        if not twice and (head is None or time_ns(newest.created_at) > known_ns):
+        # Where versions do not say what a memory calls its newest one, only the memory does.
+        told = capabilities.head_versions or newest.operation == "deleted"
+        if told and not twice and (head is None or time_ns(newest.created_at) > known_ns):
             return newest
         try:
             memory = await attached.service.retrieve_memory(attached.store_id, newest.memory_id, view="basic")
@@ -310,6 +320,8 @@ class Feed:
             size=change.content_size_bytes or 0,
             created_ns=file.head.created_ns if file is not None and file.head is not None else made_ns,
             updated_ns=spread_time(made_ns, change.id, attached.service.capabilities.time_resolution_ns),
+            media_type=change.media_type,
+            metadata=file.head.metadata if file is not None and file.head is not None else (),
         )
 
     def _heads(self) -> Iterator[Sha256]:

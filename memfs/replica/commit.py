@@ -15,6 +15,7 @@ from memfs.model.errors import (
     ConcurrentModification,
     MemfsError,
     NotFound,
+    NotSupported,
     PathConflict,
     PermissionDenied,
     PreconditionFailed,
@@ -31,6 +32,7 @@ from memfs.replica.errors import Conflict, NameTaken, StateFailed, StateFull
 from memfs.replica.merge import Merged, merge, sidecar_name
 from memfs.replica.tree import Directory, File, Head, Kind, Meta, inode_for, time_ns
 
+NO_TEXT = "this service keeps no file without text: it waits on this machine until there is some in it"
 MAX_ROUNDS = 50
 """How often a save merges with yet another head before it gives up for now: each round, somebody else did save."""
 
@@ -104,6 +106,17 @@ class Committer:
         self.attached.check_writable()
         decode(draft.buffer.content())
 
+    def keeps_back(self, content: bytes) -> bool:
+        """Whether the service refuses `content` for having no text in it: then it waits here until it has some."""
+        if self.attached.service.capabilities.empty_content:
+            return False
+        return not content.strip() or not decode(content).strip()
+
+    def keep_back(self, file: File) -> None:
+        """Keep the draft of `file`, which `keeps_back`: it shows, it is pending, and it is not sent."""
+        self.attached.journal_draft(file)
+        self.attached.wait(file, NO_TEXT)
+
     async def commit(self, file: File) -> None:
         """Store the draft of `file`, if it has one that is dirty; on return, or when it raises, nothing was lost.
 
@@ -148,6 +161,9 @@ class Committer:
             self._clean(file, draft, generation, file.head, content)
             if file.head.sha256 == sha256:
                 self.keep_time(file, draft)
+            return
+        if self.keeps_back(content):
+            self.keep_back(file)
             return
         try:
             stored = await self._store_draft(file, draft, content)
@@ -395,8 +411,12 @@ class Committer:
         attached = self.attached
         actor: dict[str, object] | None = None
         try:
+            if not attached.service.capabilities.attribution:
+                raise NotSupported("this service does not tell who made a version")
             version = await attached.service.retrieve_version(attached.store_id, theirs.version_id, view="basic")
             actor = version.created_by.model_dump() if version.created_by is not None else None
+        except NotSupported:
+            pass
         except MemfsError as error:
             attached.report("merge", path, error)
         attached.notices.conflict(
@@ -423,7 +443,7 @@ class Committer:
 
 
 def _with_content(head: Head, sha256: Sha256, size: int) -> Head:
-    return Head(head.memory_id, head.version_id, sha256, size, head.created_ns, head.updated_ns)
+    return replace(head, sha256=sha256, size=size)
 
 
 def _as_new(intent: Intent) -> Intent:

@@ -39,6 +39,7 @@ class Files:
         if writing:
             if file.kind is Kind.MEMORY:
                 self.attached.check_writable()
+                self.attached.check_text(file.head)
             if file.park is not None and file.park.renamed:
                 # Nobody edits a backup: it was a plain rename after all.
                 await self.parking.finish(file.park)
@@ -163,6 +164,7 @@ class Files:
             raise InvalidArgument("a file has no negative size")
         if file.kind is Kind.MEMORY and not file.dead:
             self.attached.check_writable()
+            self.attached.check_text(file.head)
             if file.park is not None and file.park.renamed:
                 await self.parking.finish(file.park)
         generation = file.draft.generation if file.draft is not None else -1

@@ -30,6 +30,9 @@ class Listing:
             directory.read_at = trio.current_time()
         if directory.listed or directory.dead:
             return
+        if not self.attached.service.capabilities.depth_listing:
+            await self._everything(directory)
+            return
         if not self.attached.service.capabilities.local:
             await self.walks.list_by_walk(directory, reading=reading)
             if directory.listed or directory.dead:
@@ -37,6 +40,14 @@ class Listing:
         async with self._lock(directory):
             if not directory.listed:
                 await self._list(directory, depth=1)
+
+    async def _everything(self, directory: Directory) -> None:
+        """`directory` on a service that lists all or nothing: then everything is known after one listing."""
+        root = self.attached.tree.root
+        async with self._lock(root):
+            if not directory.listed:
+                await self._list(root, depth=None)
+                directory.listed = True
 
     @staticmethod
     def _lock(directory: Directory) -> trio.Lock:
@@ -62,6 +73,10 @@ class Listing:
     async def relist(self) -> None:
         """List again every directory that is listed."""
         tree = self.attached.tree
+        if not self.attached.service.capabilities.depth_listing:
+            async with self._lock(tree.root):
+                await self._list(tree.root, depth=None)
+            return
         for directory in [tree.root, *tree.directories_below(tree.root)]:
             if directory.listed and not directory.dead and directory.listing is not None:
                 async with directory.listing:
@@ -69,6 +84,9 @@ class Listing:
 
     async def below(self, directory: Directory) -> None:
         """Make all memories below `directory` known, at any depth."""
+        if not self.attached.service.capabilities.depth_listing:
+            await self.directory(directory)
+            return
         pending = [directory]
         while pending:
             unlisted = pending.pop()
@@ -111,7 +129,7 @@ class Listing:
                 yield item
             page = answer.next_page
             if walk is not None:
-                walk.page_done()
+                await walk.page_done()
             if page is None:
                 return
 

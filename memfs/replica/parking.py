@@ -7,7 +7,7 @@ that a kill in between neither loses nor resurrects anything.
 """
 
 import contextlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import trio
 
@@ -218,7 +218,7 @@ class Parking:
             if park.backup is None:
                 memory = await attached.service.update_memory(attached.store_id, park.head.memory_id, path=file.path)
                 head = attached.head(memory)
-                head = Head(head.memory_id, head.version_id, head.sha256, head.size, head.created_ns, park.head.updated_ns)
+                head = replace(head, updated_ns=park.head.updated_ns)
             else:
                 content = await attached.content(park.head)
                 try:

@@ -3,11 +3,13 @@
 import os
 import stat
 from contextlib import AsyncExitStack
+from dataclasses import replace
 
 import trio
 
 from memfs.model.content import check_size, decode, sha256_of
 from memfs.model.errors import MemfsError, NotFound, PathConflict, PreconditionFailed, StoreArchived
+from memfs.model.objects import Memory
 from memfs.replica.attached import Attached
 from memfs.replica.changes import Feed
 from memfs.replica.commit import Committer, Intent, Overlapping
@@ -110,6 +112,7 @@ class FileRenames:
         """A file that is not in the store gets another name: the usual end of an atomic save."""
         park = await self.parking.take(path)
         head = target.head if target is not None else park.head if park is not None else None
+        self.attached.check_text(head)
         if to_scratch and head is None:
             self._make_scratch(file, path)
             self.entries.move(file, target, directory, segment)
@@ -140,6 +143,10 @@ class FileRenames:
             check_size(draft.buffer.size)
             content = draft.buffer.content()
             decode(content)
+            if self.committer.keeps_back(content):
+                await self._become(file, target, park, directory, segment, process)
+                self.committer.keep_back(file)
+                return
             seen = self._base(target, head, process)
             stored: Head | None
             if head is not None and head.sha256 == sha256_of(content):
@@ -263,6 +270,8 @@ class FileRenames:
                 await self._park_renamed(file, target, directory, segment, old_path)
                 return
             await self.parking.finish_path(path)
+            if target is not None:
+                attached.check_text(target.head)
             if target is not None and target.head is not None:
                 await self._replace_memory(file, target, directory, segment, path, process)
                 return
@@ -280,19 +289,33 @@ class FileRenames:
                 raise NoSuchName(f"{old_path}: another session removed it") from None
             except PathConflict as conflict:
                 raise Busy(f"{path}: another session just took this name; look again, then repeat") from conflict
+            self._make_way(file, memory)
             self.entries.move(file, target, directory, segment)
             self.renamed(file, head, attached.head(memory))
 
     def renamed(self, file: File, old: Head, new: Head) -> None:
         """The store has `file` under its new path; the content, and so its time, is what it was."""
         attached = self.attached
-        kept = Head(new.memory_id, new.version_id, new.sha256, new.size, new.created_ns, old.updated_ns)
+        kept = replace(new, updated_ns=old.updated_ns)
+        if new.memory_id != old.memory_id:
+            # A service that cannot rename has made another memory of it: here it stays the file that it was.
+            attached.journal.put_attributes(new.memory_id, number=file.number, sha256=new.sha256, meta=file.meta)
+            attached.journal.put_attributes(old.memory_id, number=None, sha256=None, meta=None)
         self.committer.adopt(file, kept)
         if file.shown is not None and file.shown.sha256 == kept.sha256:
             file.shown = kept
         if file.draft is not None and file.draft.base is not None and file.draft.base.sha256 == kept.sha256:
             file.draft.base = kept
+        if new.memory_id != old.memory_id and file.journal_key is not None:
+            attached.journal_draft(file)
         keep_time(attached, file, old)
+
+    def _make_way(self, file: File, memory: Memory) -> None:
+        """Where the rename made another memory, the feed may have shown that one already."""
+        shown = self.attached.tree.by_id.get(memory.id)
+        if shown is not None and shown is not file:
+            self.attached.unplace(shown)
+            self.attached.forget(shown)
 
     async def _park_renamed(self, file: File, target: File | None, directory: Directory, segment: str, old_path: str) -> None:
         backup: Head | None = None

@@ -10,7 +10,7 @@ from memfs.model.errors import MemfsError, NotFound, PathConflict, PreconditionF
 from memfs.model.ids import MemoryId
 from memfs.model.objects import Memory
 from memfs.replica.attached import Attached
-from memfs.replica.commit import Committer, Intent, Overlapping
+from memfs.replica.commit import NO_TEXT, Committer, Intent, Overlapping
 from memfs.replica.drafts import Draft, FileBuffer, MemoryBuffer
 from memfs.replica.errors import Conflict
 from memfs.replica.journal import JournalledDraft, JournalledPark
@@ -174,6 +174,9 @@ class Replay:
         if draft.refused is not None:
             await self._show_draft(draft, base)
             return
+        if self.committer.keeps_back(draft.content):
+            await self._show_draft(draft, base, NO_TEXT)
+            return
         intent = Intent(
             path=draft.path,
             content=draft.content,
@@ -215,7 +218,7 @@ class Replay:
         if isinstance(error, Unavailable):
             raise error
 
-    async def _show_draft(self, draft: JournalledDraft, base: Head | None) -> None:
+    async def _show_draft(self, draft: JournalledDraft, base: Head | None, reason: str | None = None) -> None:
         """What cannot be stored now shows in its place, and is tried again."""
         attached = self.attached
         parent = self._directory(draft.path.rpartition("/")[0])
@@ -223,7 +226,8 @@ class Replay:
             await self.listing.directory(parent)
         except MemfsError as error:
             attached.report("replay", draft.path, error)
-        self._put_in_tree(draft, base, draft.refused or "it was written before the mount ended and could not be stored since")
+        unknown = "it was written before the mount ended and could not be stored since"
+        self._put_in_tree(draft, base, draft.refused or reason or unknown)
 
     def _put_in_tree(self, draft: JournalledDraft, base: Head | None, reason: str) -> None:
         attached = self.attached

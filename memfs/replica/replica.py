@@ -136,6 +136,8 @@ class Replica:
 
     async def author(self, head: Head) -> dict[str, object] | None:
         """The actor that made a version; None when it was not recorded."""
+        if not self.attached.service.capabilities.attribution:
+            return None
         version = await self.attached.service.retrieve_version(self.attached.store_id, head.version_id, view="basic")
         return version.created_by.model_dump() if version.created_by is not None else None
 

@@ -54,6 +54,10 @@ class Head:
     size: int
     created_ns: int
     updated_ns: int
+    media_type: str | None = None
+    """Set for a binary memory, which can only be read."""
+    metadata: tuple[tuple[str, str], ...] = ()
+    """What the service keeps beside the content, sorted by key; as of the last listing."""
 
 
 def nanoseconds(memory: Memory) -> tuple[int, int]:
@@ -80,6 +84,8 @@ def head_of(memory: Memory, resolution_ns: int = 1_000) -> Head:
         size=memory.content_size_bytes,
         created_ns=created_ns,
         updated_ns=spread_time(updated_ns, memory.memory_version_id, resolution_ns),
+        media_type=memory.media_type,
+        metadata=tuple(sorted(memory.metadata.items())),
     )
 
 

@@ -4,6 +4,9 @@ A walk shows itself by directories that are read shortly after the one above the
 page, takes the place of one request a directory; and when files are read along the way, those pages carry their contents, 20
 at a time, in place of one request a file. A walk that nobody waits for any more ends by itself. Stores where a request costs
 nothing need none.
+
+Who reads the first directory below one that he read just now may be at the beginning of a walk, or may want that directory
+alone: it is asked for as always, and at the same time the walk's first page; the rest waits until he goes on.
 """
 
 from collections.abc import Callable, Iterator
@@ -34,10 +37,14 @@ class Abandoned(Exception):
 class Walk:
     """One listing of all below `top` (or, with `shallow`, of its own files), under way."""
 
-    def __init__(self, top: Directory, *, full: bool, shallow: bool) -> None:
+    def __init__(self, top: Directory, *, full: bool, shallow: bool, probable: bool = True) -> None:
         self.top = top
         self.full = full
         self.shallow = shallow
+        self.probable = trio.Event()
+        """Not set: it may be none, and nothing is fetched after the first page."""
+        if probable:
+            self.probable.set()
         self.finished = False
         self.wanted_at = trio.current_time()
         self._page = trio.Event()
@@ -50,9 +57,13 @@ class Walk:
             above = above.parent
         return above is not None
 
-    def page_done(self) -> None:
-        """A page is in the tree. Raises `Abandoned` when that is enough."""
+    async def page_done(self) -> None:
+        """A page is in the tree: return when the next one is wanted. Raises `Abandoned` when that is enough."""
         self._wake()
+        with trio.move_on_after(WALK_SECONDS):
+            await self.probable.wait()
+        if not self.probable.is_set():
+            raise Abandoned
         if trio.current_time() - self.wanted_at > ABANDONED_SECONDS:
             raise Abandoned
 
@@ -88,9 +99,13 @@ class Walks:
         `reading`: somebody reads the directory's entries, which is what walks are told by.
         """
         walk = self._covering(directory)
-        if walk is None and reading and self._is_second_step(directory):
-            walk = self._begin(self._top(directory), full=False, shallow=False)
+        if walk is None and reading:
+            if self._is_second_step(directory):
+                walk = self._begin(self._top(directory), full=False, shallow=False)
+            elif self._may_be_first_step(directory):
+                self._begin(self._top(directory), full=False, shallow=False, probable=False)
         if walk is not None and not walk.shallow:
+            walk.probable.set()
             await walk.wait_until(lambda: directory.listed or directory.dead)
 
     async def read_ahead(self, file: File, head: Head) -> None:
@@ -118,8 +133,8 @@ class Walks:
             return self._begin(directory, full=True, shallow=True)
         return None
 
-    def _begin(self, top: Directory, *, full: bool, shallow: bool) -> Walk:
-        walk = Walk(top, full=full, shallow=shallow)
+    def _begin(self, top: Directory, *, full: bool, shallow: bool, probable: bool = True) -> Walk:
+        walk = Walk(top, full=full, shallow=shallow, probable=probable)
         self.active.append(walk)
         self.start(walk)
         return walk
@@ -129,10 +144,8 @@ class Walks:
         self.active.remove(walk)
 
     def _covering(self, directory: Directory, *, full: bool = False) -> Walk | None:
-        for walk in self.active:
-            if walk.covers(directory) and (walk.full or not full):
-                return walk
-        return None
+        covering = [walk for walk in self.active if walk.covers(directory) and (walk.full or not full)]
+        return max(covering, key=lambda walk: walk.full, default=None)  # what brings contents brings names too
 
     @staticmethod
     def _was_read(directory: Directory) -> bool:
@@ -147,6 +160,13 @@ class Walks:
             return True
         siblings = (node for node in above.children.values() if isinstance(node, Directory) and node is not directory)
         return any(self._was_read(sibling) for sibling in siblings)
+
+    def _may_be_first_step(self, directory: Directory) -> bool:
+        """Whether the directory is the first in the order of the listing that made those beside it known."""
+        above = directory.parent
+        if above is None or not self._was_read(above):
+            return False
+        return directory is next((node for node in above.children.values() if isinstance(node, Directory)), None)
 
     def _top(self, directory: Directory) -> Directory:
         top = directory
