@@ -20,12 +20,13 @@ from urllib.parse import urlsplit
 class Fault:
     """What happens to one request. Times are in seconds.
 
-    `wait`: so long nothing happens. `passes`: the server gets it. `status`: answer this instead of what the server says.
-    `answer`: the share of the answer's bytes that arrive before the connection breaks; None: all of it.
+    `wait`: so long nothing happens. `passes`: the server gets it. `late`: so long its answer is held back. `status`: answer
+    this instead of what the server says. `answer`: the share of the answer's bytes that arrive before the connection breaks; None: all of it.
     """
 
     wait: float = 0.0
     passes: bool = True
+    late: float = 0.0
     status: int | None = None
     retry_after: str | None = None
     answer: float | None = None
@@ -119,6 +120,8 @@ class _Handler(BaseHTTPRequestHandler):
         status, headers, content = 500, [("content-type", "application/json")], b""
         if fault.passes:
             status, headers, content = self._forward(body)
+        if fault.late:
+            time.sleep(fault.late)
         if fault.status is not None:
             status, headers = fault.status, [("content-type", "application/json")]
             content = b'{"type":"error","error":{"type":"api_error","message":"bad weather"},"request_id":"req_proxy"}'

@@ -1,9 +1,10 @@
-"""A program that changes files of a mount at random and writes down what it was told; run by the tests, in a process of its own.
+"""A program that changes files of a mount at random and writes down what it was told; the tests run it as a process.
 
     python worker.py DIRECTORY LEDGER SEED START SECONDS [patient]
 
-Each step goes to the ledger before it is begun (`try`) and after it was acknowledged (`done`) or refused (`failed`), as one JSON
-line: the files it changes and what each holds then, null when it is gone. Without `patient` the first refusal ends the program.
+Each step goes to the ledger before it is begun (`try`) and after it was acknowledged (`done`) or refused (`failed`), as one
+JSON line: the files it changes and what each holds then, null when it is gone. Without `patient` the first refusal ends the
+program.
 """
 
 import json
@@ -11,10 +12,14 @@ import os
 import random
 import sys
 import time
-from typing import Any
+from collections.abc import Callable
 
 FILES = 8
 DIRECTORIES = ("", "d/", "d/e/")
+FULL = 50_000
+"""No file is appended to beyond so many characters."""
+
+Changes = dict[str, str | None]
 
 
 def write(path: str, text: str, flags: int) -> None:
@@ -28,79 +33,85 @@ def write(path: str, text: str, flags: int) -> None:
         os.close(descriptor)
 
 
+def replace(path: str, text: str) -> None:
+    """Save as most editors do."""
+    write(path + ".tmp", text, os.O_TRUNC)
+    os.replace(path + ".tmp", path)
+
+
+def renew(path: str, text: str) -> None:
+    """Save as tar does."""
+    os.unlink(path)
+    write(path, text, os.O_EXCL)
+
+
+def step(choose: random.Random, known: dict[str, str], count: int) -> tuple[list[Changes], Callable[[], None]]:
+    """What the next step changes, stage by stage, and the step."""
+    path = choose.choice(DIRECTORIES) + f"f{choose.randrange(FILES)}"
+    other = choose.choice(DIRECTORIES) + f"f{choose.randrange(FILES)}"
+    text = f"{count} " + "x" * choose.randrange(2000) + "\n"
+    way = choose.randrange(8)
+    held = known.get(path)
+    if held is None or way == 0 or len(held) > FULL:
+        return [{path: text}], lambda: write(path, text, os.O_TRUNC)
+    if way == 1:
+        return [{path: held + text}], lambda: write(path, text, os.O_APPEND)
+    if way == 2:
+        return [{path: text}], lambda: replace(path, text)
+    if way == 3:
+        return [{path: None}], lambda: os.unlink(path)
+    if way == 4 and path != other:
+        return [{path: None, other: held}], lambda: os.rename(path, other)
+    if way == 5:
+        return [{path: None}, {path: text}], lambda: renew(path, text)
+    if way == 6:
+        longer = text + "y" * (len(held) - len(text))
+        return [{path: longer}], lambda: write(path, longer, 0)
+    return [{path: text}], lambda: write(path, text, os.O_TRUNC)
+
+
+def seen() -> dict[str, str]:
+    """What the files of this program hold now."""
+    found = {}
+    for folder in DIRECTORIES:
+        for name in os.listdir(folder or "."):
+            if name.startswith("f") and "." not in name:
+                with open(folder + name) as file:
+                    found[folder + name] = file.read()
+    return found
+
+
 def main(directory: str, ledger: str, seed: str, start: str, seconds: str, *patient: str) -> None:
     os.chdir(directory)
-    choose = random.Random(int(seed))
-    count = int(start)
-    known: dict[str, str] = {}
-    end = time.monotonic() + float(seconds)
     out = os.open(ledger, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    choose, count = random.Random(int(seed)), int(start)
+    end = time.monotonic() + float(seconds)
 
-    def say(word: str, changes: dict[str, str | None], why: str = "") -> None:
+    def say(word: str, changes: Changes, why: str = "") -> None:
         os.write(out, json.dumps([word, changes, why]).encode() + b"\n")
 
     for folder in DIRECTORIES[1:]:
         os.makedirs(folder, exist_ok=True)
-    for folder in DIRECTORIES:
-        for name in os.listdir(folder or "."):
-            path = folder + name
-            if name.startswith("f") and "." not in name and os.path.isfile(path):
-                with open(path) as file:
-                    known[path] = file.read()
+    known = seen()
     while time.monotonic() < end:
         count += 1
-        path = choose.choice(DIRECTORIES) + f"f{choose.randrange(FILES)}"
-        other = choose.choice(DIRECTORIES) + f"f{choose.randrange(FILES)}"
-        text = f"{count} " + "x" * choose.randrange(2000) + "\n"
-        way = choose.randrange(8)
-        changes: dict[str, str | None]
-        action: Any
-        if way <= 1 or path not in known:
-            changes, action = {path: text}, lambda: write(path, text, os.O_TRUNC)
-        elif way == 2:
-            changes, action = {path: known[path] + text}, lambda: write(path, text, os.O_APPEND)
-            if len(known[path]) > 50_000:
-                continue
-        elif way == 3:
-
-            def action() -> None:
-                write(path + ".tmp", text, os.O_TRUNC)
-                os.replace(path + ".tmp", path)
-
-            changes = {path: text}
-        elif way == 4:
-            changes, action = {path: None}, lambda: os.unlink(path)
-        elif way == 5 and path != other:
-            changes, action = {path: None, other: known[path]}, lambda: os.rename(path, other)
-        elif way == 6:
-
-            def action() -> None:
-                os.unlink(path)
-                write(path, text, os.O_EXCL)
-
-            changes = {path: text}
-            say("try", {path: None})
-        else:
-            changes, action = {path: text}, lambda: write(path, text, 0)
-            if len(text) < len(known[path]):
-                text += "y" * (len(known[path]) - len(text))
-                changes = {path: text}
-        say("try", changes)
+        stages, act = step(choose, known, count)
+        for changes in stages:
+            say("try", changes)
         try:
-            action()
+            act()
         except OSError as error:
-            say("failed", changes, error.strerror or "")
+            say("failed", stages[-1], error.strerror or "")
             if not patient:
                 return
-            for changed in changes:
-                known.pop(changed, None)  # not known until it is written anew
+            for path in stages[-1]:
+                known.pop(path, None)  # not known until it is written anew
             continue
-        say("done", changes)
-        for changed, content in changes.items():
-            if content is None:
-                known.pop(changed, None)
-            else:
-                known[changed] = content
+        say("done", stages[-1])
+        known.update({path: text for path, text in stages[-1].items() if text is not None})
+        for path, text in stages[-1].items():
+            if text is None:
+                del known[path]
 
 
 main(*sys.argv[1:])

@@ -34,9 +34,11 @@ class World:
     """The store in the server's database, past server and proxy."""
 
     @contextlib.contextmanager
-    def mount(self, name: str = "m", *options: str, direct: bool = False) -> Iterator[Mount]:
-        """A mount by a session of its own, through the proxy unless `direct`."""
-        session = self.server.create_session(self.store.id)
+    def mount(
+        self, name: str = "m", *options: str, direct: bool = False, session: dict[str, Any] | None = None
+    ) -> Iterator[Mount]:
+        """A mount by a session of its own unless one is given, through the proxy unless `direct`."""
+        session = session or self.server.create_session(self.store.id)
         url = self.server.url if direct else self.proxy.url
         with launch(
             self.root,
