@@ -48,7 +48,8 @@ class Files:
             await self._truncate(file, 0, process)
             handle.fresh = file.draft is not None and file.draft.dirty
             self._written(file)
-        elif file.draft is None and flags & os.O_ACCMODE != os.O_WRONLY:
+        elif file.draft is None and not file.dead and flags & os.O_ACCMODE != os.O_WRONLY:
+            # Who looked the name up just before it was replaced opens a dead file, after a newer version was written here.
             head = file.shown or file.head
             if head is not None:
                 self.attached.readings.read(head, process)
