@@ -60,6 +60,7 @@ class Attributes:
         return entry
 
     def _file(self, file: File, entry: pyfuse3.EntryAttributes) -> None:
+        file.lag = 0
         draft = file.draft
         if draft is not None:
             size = draft.buffer.size

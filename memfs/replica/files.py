@@ -93,8 +93,16 @@ class Files:
         base = file.head if appending or file.shown is None else file.shown
         content = await self.attached.content(base) if base is not None else b""
         if file.draft is None:  # another writer may have begun it while the content came
+            file.lag += len(content) - self._size(file)
             file.draft = Draft(MemoryBuffer(content), base, content)
         return file.draft
+
+    @staticmethod
+    def _size(file: File) -> int:
+        if file.draft is not None:
+            return file.draft.buffer.size
+        shown = file.shown or file.head
+        return shown.size if shown is not None else 0
 
     def base_for(self, file: File, process: int) -> Head | None:
         """The version on which a whole new content of `file`, written by `process`, is stored."""
@@ -103,6 +111,7 @@ class Files:
         return self.attached.readings.base(file.head.memory_id, process) or file.shown or file.head
 
     async def _truncate(self, file: File, size: int, process: int) -> None:
+        file.lag = 0
         draft = file.draft
         if draft is None:
             if size == 0:
@@ -136,13 +145,15 @@ class Files:
     async def write(self, handle: Handle, offset: int, data: bytes) -> int:
         """Take `data`, or none of it. Raises `ContentTooLarge` and `ContentNotText` at once, so that no tool can miss it."""
         file = handle.file
-        draft = file.draft or await self._begin_draft(file, appending=handle.appending)
+        # The kernel appends at what it knows as the end; what it writes before that are pages of a mapping.
+        appending = handle.appending and offset >= self._size(file) - file.lag
+        draft = file.draft or await self._begin_draft(file, appending=appending)
         if draft.refusal is not None:
             raise draft.refusal
-        if handle.appending:
+        if appending:
             offset = draft.buffer.size
         limited = file.kind is Kind.MEMORY and not file.dead
-        draft.write(offset, data, limited=limited, appending=handle.appending)
+        draft.write(offset, data, limited=limited, appending=appending)
         if handle.flushed:
             handle.shared = True
         handle.wrote = True

@@ -186,6 +186,7 @@ class File(Node):
         "head",
         "journal_key",
         "kind",
+        "lag",
         "local_key",
         "lock",
         "memory_id",
@@ -202,6 +203,8 @@ class File(Node):
         self.shown: Head | None = None
         """The version whose size and times the kernel was last given: `read` serves it, so that no read is cut."""
         self.draft: Draft | None = None
+        self.lag = 0
+        """By how many bytes the file is longer than the kernel knows: appending began on a version that it was not told of."""
         self.park: Park | None = None
         """Set while this file, renamed to a backup name, may yet turn out to be a plain rename."""
         self.continues_park = False

@@ -16,12 +16,17 @@ WATCHDOG_SECONDS = 150.0
 @pytest.fixture(autouse=True)
 def watchdog() -> Iterator[None]:
     """Abort every mount of a test that does not end: its system calls return with an error, and the test fails."""
+    yield from abort_after(WATCHDOG_SECONDS)
+
+
+def abort_after(seconds: float) -> Iterator[None]:
+    """What `watchdog` does, for a test that takes up to so many seconds."""
 
     def abort_all() -> None:
         for mount in list(living):
             mount.abort()
 
-    timer = threading.Timer(WATCHDOG_SECONDS, abort_all)
+    timer = threading.Timer(seconds, abort_all)
     timer.daemon = True
     timer.start()
     yield

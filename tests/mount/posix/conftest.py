@@ -11,7 +11,7 @@ from tests.harness.mounts import Mount, launch, new_database
 
 
 @pytest.fixture(scope="package")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mount]:
+def open_mount(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mount]:
     """A mount that other users may use too, and beside it a directory of an ordinary file system."""
     root = tmp_path_factory.mktemp("posix")
     root.chmod(0o711)
@@ -22,16 +22,16 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mount]:
 
 
 @pytest.fixture(params=["plain", "mount"])
-def here(shared: Mount, request: pytest.FixtureRequest) -> Iterator[Path]:
+def here(open_mount: Mount, request: pytest.FixtureRequest) -> Iterator[Path]:
     """A directory of the test's own that everybody may write to, on the one and on the other."""
-    above = shared.plain if request.param == "plain" else shared.store
+    above = open_mount.plain if request.param == "plain" else open_mount.store
     yield from _own(above, request)
 
 
 @pytest.fixture
-def there(shared: Mount, request: pytest.FixtureRequest) -> Iterator[Path]:
+def there(open_mount: Mount, request: pytest.FixtureRequest) -> Iterator[Path]:
     """The same on the mount only, for what differs from an ordinary file system by design."""
-    yield from _own(shared.store, request)
+    yield from _own(open_mount.store, request)
 
 
 def _own(above: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
