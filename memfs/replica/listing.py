@@ -61,8 +61,8 @@ class Listing:
 
     async def _walk(self, walk: Walk) -> None:
         try:
-            async with self._lock(walk.top):
-                await self._list(walk.top, depth=1 if walk.shallow else None, walk=walk)
+            self._lock(walk.top)  # what is placed there while the walk is under way is needed
+            await self._list(walk.top, depth=1 if walk.shallow else None, walk=walk)
         except Abandoned:
             pass
         except MemfsError as error:
@@ -98,16 +98,17 @@ class Listing:
     async def _list(self, directory: Directory, depth: int | None, walk: Walk | None = None) -> None:
         """One listing into the tree; what changed here while it was under way counts more than what it says."""
         started = trio.current_time()
-        directory.touched = set()
+        touched: set[str] = set()
+        directory.touched += (touched,)
         found: set[MemoryId] = set()
         directories: set[str] = set()
         prefix = f"{directory.path}/"
         try:
             async for item in self._items(prefix, depth, walk):
-                self._take(directory, item, prefix, started, found, directories)
+                self._take(directory, item, prefix, started, touched, found, directories)
             self._drop_missing(directory, found, directories, started, depth)
         finally:
-            directory.touched = None
+            directory.touched = tuple(names for names in directory.touched if names is not touched)
         directory.listed = True
 
     async def _items(self, prefix: str, depth: int | None, walk: Walk | None) -> AsyncIterator[Listed]:
@@ -128,10 +129,10 @@ class Listing:
                     attached.blobs.put(item.content_sha256, encode(item.content))
                 yield item
             page = answer.next_page
-            if walk is not None:
-                await walk.page_done()
             if page is None:
                 return
+            if walk is not None:
+                await walk.page_done()
 
     def _take(
         self,
@@ -139,6 +140,7 @@ class Listing:
         item: Listed,
         prefix: str,
         started: float,
+        touched: set[str],
         found: set[MemoryId],
         directories: set[str],
     ) -> None:
@@ -153,20 +155,24 @@ class Listing:
             )
             return
         first = item.path[len(prefix) :].split("/", 1)[0]
-        if isinstance(item, MemoryPrefix):
+        below = isinstance(item, MemoryPrefix) or "/" in item.path[len(prefix) :]
+        if below:
             directories.add(first)
-            if directory.touched is None or first not in directory.touched:
+        if isinstance(item, Memory):
+            found.add(item.id)
+            if item.id in self.parking.ids or attached.changed_here.get(item.id, float("-inf")) >= started:
+                return
+        if first in touched:
+            return
+        # Placing what a listing says is no change of somebody else: neither this listing nor another must take it for one.
+        under_way, directory.touched = directory.touched, ()
+        try:
+            if isinstance(item, Memory):
+                self._place(item, directory)
+            else:
                 attached.tree.ensure_directory(directory, first)
-                self._untouch(directory, first)
-            return
-        found.add(item.id)
-        if "/" in item.path[len(prefix) :]:
-            directories.add(first)
-        touched = directory.touched is not None and first in directory.touched
-        if touched or item.id in self.parking.ids or attached.changed_here.get(item.id, float("-inf")) >= started:
-            return
-        self._place(item, directory)
-        self._untouch(directory, first)
+        finally:
+            directory.touched = under_way
 
     def _place(self, memory: Memory, directory: Directory) -> None:
         attached = self.attached
@@ -178,19 +184,13 @@ class Listing:
                 place.listing = trio.Lock()
         attached.place(head, memory.path)
 
-    @staticmethod
-    def _untouch(directory: Directory, name: str) -> None:
-        """Placing what the listing says touched the name, but is no change of somebody else."""
-        if directory.touched is not None:
-            directory.touched.discard(name)
-
     def _drop_missing(
         self, directory: Directory, found: set[MemoryId], directories: set[str], started: float, depth: int | None
     ) -> None:
         """What the tree knows and the listing does not is gone, unless it is new, local, or changed since."""
         attached = self.attached
         for name, node in list(directory.children.items()):
-            if directory.touched is not None and name in directory.touched:
+            if any(name in names for names in directory.touched):
                 continue
             if isinstance(node, File):
                 head = node.head

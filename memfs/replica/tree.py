@@ -246,15 +246,15 @@ class Directory(Node):
         self.kept = False
         """It stays although nothing lies below it, until rmdir."""
         self.listing: trio.Lock | None = None
-        self.touched: set[str] | None = None
-        """Names changed while a listing is under way: what it says about them is old."""
+        self.touched: tuple[set[str], ...] = ()
+        """For each listing under way the names that changed since it began: what it says about them is old."""
         self.mtime_ns = 0
         self.read_at = float("-inf")
         """When somebody last read its entries, on trio's clock."""
 
     def touch(self, name: str) -> None:
-        if self.touched is not None:
-            self.touched.add(name)
+        for names in self.touched:
+            names.add(name)
 
 
 class Tree:

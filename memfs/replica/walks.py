@@ -5,8 +5,9 @@ page, takes the place of one request a directory; and when files are read along 
 at a time, in place of one request a file. A walk that nobody waits for any more ends by itself. Stores where a request costs
 nothing need none.
 
-Who reads the first directory below one that he read just now may be at the beginning of a walk, or may want that directory
-alone: it is asked for as always, and at the same time the walk's first page; the rest waits until he goes on.
+Who reads the root of a store, or the first directory below one that he read just now, may be at the beginning of a walk, or
+may want that directory alone: it is asked for as always, and at the same time one page of the walk; the rest waits until he
+goes on.
 """
 
 from collections.abc import Callable, Iterator
@@ -37,17 +38,16 @@ class Abandoned(Exception):
 class Walk:
     """One listing of all below `top` (or, with `shallow`, of its own files), under way."""
 
-    def __init__(self, top: Directory, *, full: bool, shallow: bool, probable: bool = True) -> None:
+    def __init__(self, top: Directory, *, full: bool, shallow: bool, pages: float = float("inf")) -> None:
         self.top = top
         self.full = full
         self.shallow = shallow
-        self.probable = trio.Event()
-        """Not set: it may be none, and nothing is fetched after the first page."""
-        if probable:
-            self.probable.set()
+        self.pages = pages
+        """So many more may be fetched; finite while this may be no walk at all."""
         self.finished = False
         self.wanted_at = trio.current_time()
         self._page = trio.Event()
+        self._allowed = trio.Event()
 
     def covers(self, directory: Directory) -> bool:
         if self.shallow:
@@ -57,14 +57,25 @@ class Walk:
             above = above.parent
         return above is not None
 
+    def allow(self, pages: float) -> None:
+        self.pages += pages
+        self.wanted_at = trio.current_time()
+        allowed, self._allowed = self._allowed, trio.Event()
+        allowed.set()
+
+    def give_up(self) -> None:
+        """Another walk is better than this one."""
+        self.allow(float("inf"))
+        self.wanted_at = float("-inf")
+
     async def page_done(self) -> None:
         """A page is in the tree: return when the next one is wanted. Raises `Abandoned` when that is enough."""
         self._wake()
+        self.pages -= 1
         with trio.move_on_after(WALK_SECONDS):
-            await self.probable.wait()
-        if not self.probable.is_set():
-            raise Abandoned
-        if trio.current_time() - self.wanted_at > ABANDONED_SECONDS:
+            while self.pages < 1:
+                await self._allowed.wait()
+        if self.pages < 1 or trio.current_time() - self.wanted_at > ABANDONED_SECONDS:
             raise Abandoned
 
     def end(self) -> None:
@@ -99,13 +110,17 @@ class Walks:
         `reading`: somebody reads the directory's entries, which is what walks are told by.
         """
         walk = self._covering(directory)
-        if walk is None and reading:
+        if reading and (walk is None or walk.pages < float("inf")):
             if self._is_second_step(directory):
-                walk = self._begin(self._top(directory), full=False, shallow=False)
-            elif self._may_be_first_step(directory):
-                self._begin(self._top(directory), full=False, shallow=False, probable=False)
-        if walk is not None and not walk.shallow:
-            walk.probable.set()
+                walk = walk or self._begin(self._top(directory), full=False, shallow=False)
+                walk.allow(float("inf"))
+            elif self._may_be_a_step(directory):
+                if walk is None:
+                    self._begin(self._top(directory), full=False, shallow=False, pages=1)
+                else:
+                    walk.allow(1)
+                return
+        if walk is not None and not walk.shallow and walk.pages == float("inf"):
             await walk.wait_until(lambda: directory.listed or directory.dead)
 
     async def read_ahead(self, file: File, head: Head) -> None:
@@ -133,8 +148,11 @@ class Walks:
             return self._begin(directory, full=True, shallow=True)
         return None
 
-    def _begin(self, top: Directory, *, full: bool, shallow: bool, probable: bool = True) -> Walk:
-        walk = Walk(top, full=full, shallow=shallow, probable=probable)
+    def _begin(self, top: Directory, *, full: bool, shallow: bool, pages: float = float("inf")) -> Walk:
+        walk = Walk(top, full=full, shallow=shallow, pages=pages)
+        for other in self.active:
+            if full and not shallow and not other.full and walk.covers(other.top):
+                other.give_up()
         self.active.append(walk)
         self.start(walk)
         return walk
@@ -161,10 +179,12 @@ class Walks:
         siblings = (node for node in above.children.values() if isinstance(node, Directory) and node is not directory)
         return any(self._was_read(sibling) for sibling in siblings)
 
-    def _may_be_first_step(self, directory: Directory) -> bool:
-        """Whether the directory is the first in the order of the listing that made those beside it known."""
+    def _may_be_a_step(self, directory: Directory) -> bool:
+        """Whether walks begin like this: in the root, or with the first directory of a listing."""
         above = directory.parent
-        if above is None or not self._was_read(above):
+        if above is None:
+            return True
+        if not self._was_read(above):
             return False
         return directory is next((node for node in above.children.values() if isinstance(node, Directory)), None)
 
