@@ -141,7 +141,7 @@ def _show(text: str, coloured: bool) -> None:
     for number, line in enumerate(text.split("\n")[:-1]):
         safe = "".join(c if c.isprintable() or c == "\t" else c.encode("unicode_escape").decode() for c in line)
         if coloured:
-            safe = click.style(safe, bold=number < 2, fg=_COLOURS.get(line[:1]) if number >= 2 else None)
+            safe = click.style(safe, bold=True) if number < 2 else click.style(safe, fg=_COLOURS.get(line[:1]))
         click.echo(safe, color=coloured)
 
 

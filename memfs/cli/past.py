@@ -34,9 +34,19 @@ class Version:
     operation: str
 
     @property
+    def time(self) -> str:
+        """As in the file's name: texts that sort by time."""
+        return self.file.name.partition("-")[0]
+
+    @property
     def label(self) -> str:
         """When, and which version."""
-        return f"{self.file.name.partition('-')[0]} {self.id}"
+        return f"{self.time} {self.id}"
+
+    @property
+    def order(self) -> tuple[str, int, str]:
+        """Oldest first: where a service's times are too coarse, creation first and deletion last."""
+        return self.time, ("created", "modified", "deleted").index(self.operation), self.id
 
 
 @dataclass(frozen=True)
@@ -120,7 +130,7 @@ def versions_of(place: Place) -> list[Version]:
 
     directory = place.history
     try:
-        names = sorted(patiently(directory.iterdir))
+        names = list(patiently(directory.iterdir))
     except (FileNotFoundError, NotADirectoryError):
         names = []
     found = []
@@ -128,6 +138,7 @@ def versions_of(place: Place) -> list[Version]:
         version_id, operation = id_in_version_name(file.name, directory.name), operation_in_version_name(file.name)
         if version_id is not None and operation is not None:
             found.append(Version(file, version_id, operation))
+    found.sort(key=lambda version: version.order)
     if not found:
         raise NotFound(f"{place.path} has no history: no memory ever had that path, or it is not stored yet (`memfs status`)")
     return found
@@ -196,6 +207,7 @@ def refusal(error: OSError, path: Path) -> MemfsError:
         errno.EIO: "it is not stored yet: `memfs status` says why, it is kept and tried again",
         errno.ENOSPC: "the store is full",
         errno.ENOTDIR: "something above it is a file now",
+        errno.EEXIST: "something above it is a file now",
         errno.EISDIR: "it is a directory now",
     }
     return MemfsError(f"{path}: {reasons.get(error.errno or 0, error.strerror)}")

@@ -410,7 +410,7 @@ class Operations(Base):
         if isinstance(node, ScratchNode):
             return self._file_info(node.tree.open(node, flags))
         if isinstance(node, ViewEntry) and isinstance(node.view, ViewFile):
-            if flags & os.O_ACCMODE != os.O_RDONLY:
+            if flags & (os.O_ACCMODE | os.O_TRUNC) != os.O_RDONLY:
                 raise self.refuse("this part of the mount")
             handle = ViewHandle(node, await node.view.open())
             node.handles += 1

@@ -407,6 +407,8 @@ def oma() -> Iterator[Oma]:
     """A running OMA on a free loopback port."""
     state = Oma()
     with socket.create_server(("127.0.0.1", 0)) as listener:
+        # Sockets made so keep small packets back for 40 ms, which OMA does not.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         state.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         server = uvicorn.Server(uvicorn.Config(_Service(state).application(), lifespan="off", log_config=None))
         thread = threading.Thread(target=server.run, args=([listener],), name="oma")
