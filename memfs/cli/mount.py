@@ -64,6 +64,13 @@ def _session(ctx: click.Context, param: click.Parameter, value: str | None) -> s
     show_default=True,
     help="How long a file operation waits for the service.",
 )
+@click.option(
+    "--drain-timeout",
+    type=Seconds(zero=True),
+    default=60.0,
+    show_default=True,
+    help="How long the end of the mount waits until everything is stored.",
+)
 @click.option("--cache-size", type=Size(), metavar="SIZE", help="Keep so much content on disk, such as 64M (default: 256M).")
 @click.option("--allow-other", is_flag=True, help="Let other users of this machine in.")
 @click.option("--uid", type=Owner("user"), metavar="USER", help="Who owns the files (default: you).")

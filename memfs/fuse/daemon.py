@@ -23,7 +23,7 @@ from memfs.replica.blobs import DISK_BYTES, BlobCache, DiskBlobs
 from memfs.replica.drafts import now_ns
 from memfs.replica.errors import DrainIncomplete
 from memfs.replica.notices import Notices
-from memfs.replica.replica import Replica, open_replica
+from memfs.replica.replica import Replica, open_replica, place_key
 from memfs.stores.base import MemoryStore, TriesGuard
 from memfs.views.live import versions_of
 from memfs.views.state import StateDirectory, status_json
@@ -31,7 +31,6 @@ from memfs.views.state import StateDirectory, status_json
 log = logging.getLogger(__name__)
 
 STATUS_SECONDS = 1.0
-DRAIN_SECONDS = 60.0
 VERSIONS_NAME = ".versions"
 
 
@@ -60,7 +59,7 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 async def _serve(options: MountOptions, open_service: Callable[[], Awaitable[MemoryStore]], ready: Callable[[], None]) -> None:
-    notices = Notices()
+    notices = Notices(options.state_directory / "notices" / f"{place_key(options.mountpoint)}.jsonl")
     translator = Translator(notices)
     async with AsyncExitStack() as stack:
         service = await open_service()
@@ -83,7 +82,7 @@ async def _serve(options: MountOptions, open_service: Callable[[], Awaitable[Mem
                     notices=notices,
                     blobs=blobs,
                     timeout=options.timeout,
-                    patience=DRAIN_SECONDS,
+                    patience=options.drain_timeout,
                 )
             )
             replicas.append(replica)
@@ -100,7 +99,7 @@ async def _serve(options: MountOptions, open_service: Callable[[], Awaitable[Mem
                 operations.store_views[replica.name] = {
                     VERSIONS_NAME: versions_of(replica, max_staleness=options.max_staleness, timeout=options.timeout)
                 }
-        drain = _Drain(replicas)
+        drain = _Drain(replicas, options.drain_timeout)
         signals = stack.enter_context(_signals())
         _mount(operations, options, replicas)
         try:
@@ -189,13 +188,14 @@ async def _end_on_signal(signals: AsyncIterator[int], drain: "_Drain") -> None:
 class _Drain:
     """Stores what waits, within one time for all attempts."""
 
-    def __init__(self, replicas: list[Replica]) -> None:
+    def __init__(self, replicas: list[Replica], seconds: float) -> None:
         self._replicas = replicas
+        self._seconds = seconds
         self._deadline: float | None = None
 
     async def __call__(self) -> None:
         """Raises `DrainIncomplete` that says what is kept where."""
-        self._deadline = self._deadline or trio.current_time() + DRAIN_SECONDS
+        self._deadline = self._deadline or trio.current_time() + self._seconds
         failures: list[str] = []
         for replica in self._replicas:
             try:

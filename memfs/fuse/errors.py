@@ -41,6 +41,7 @@ _TABLE: tuple[tuple[type[model.MemfsError], int], ...] = (
     (model.PreconditionFailed, errno.EBUSY),
     (model.ConcurrentModification, errno.EBUSY),
     (model.NotSupported, errno.EPERM),
+    (model.OutOfSpace, errno.ENOSPC),
     (model.Unavailable, errno.EIO),
     (model.InvalidRequest, errno.EINVAL),
     (model.MemfsError, errno.EIO),

@@ -22,6 +22,9 @@ from memfs.replica.tree import NAME_MAX, Directory, File, Meta, Node
 from memfs.views.tree import ViewDirectory, ViewFile
 
 XATTR_PREFIX = b"user.memory."
+DISCARD = XATTR_PREFIX + b"unstored"
+"""Removing this attribute gives up what was written to a file and is not stored. It is listed nowhere, so that no tool that
+copies attributes removes it by chance."""
 UNLIMITED = 1 << 40
 """What `df` shows as the limit of a store that has none."""
 
@@ -517,7 +520,10 @@ class Operations(Base):
 
     @operation
     async def removexattr(self, inode: int, name: bytes, ctx: Context) -> None:
-        raise pyfuse3.FUSEError(errno.EOPNOTSUPP)
+        node = self.node(inode)
+        if name != DISCARD or not isinstance(node, File):
+            raise pyfuse3.FUSEError(errno.EOPNOTSUPP)
+        await self.replica_of(node).discard(node)
 
     @operation
     async def access(self, inode: int, mode: int, ctx: Context) -> bool:

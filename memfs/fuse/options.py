@@ -37,6 +37,8 @@ class MountOptions:
     """Where contents of stores over a network are kept, mode 0700, for all mounts of the user; None: in memory only."""
     max_staleness: float = 2.0
     timeout: float = 8.0
+    drain_timeout: float = 60.0
+    """How long the end of the mount waits until everything is stored."""
     read_only: bool = False
     allow_other: bool = False
     uid: int | None = None

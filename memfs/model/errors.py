@@ -96,6 +96,10 @@ class Unavailable(MemfsError):
     """
 
 
+class OutOfSpace(Unavailable):
+    """The disk that holds the database is full; nothing was applied."""
+
+
 class RateLimited(Unavailable):
     """429 after all retries that the time-out allowed."""
 

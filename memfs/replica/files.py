@@ -143,7 +143,10 @@ class Files:
         file.ctime_ns = 0
 
     async def write(self, handle: Handle, offset: int, data: bytes) -> int:
-        """Take `data`, or none of it. Raises `ContentTooLarge` and `ContentNotText` at once, so that no tool can miss it."""
+        """Take `data`, or none of it.
+
+        Raises `ContentTooLarge`, `ContentNotText` and `StateFull` at once, so that no tool can miss it.
+        """
         file = handle.file
         # The kernel appends at what it knows as the end; what it writes before that are pages of a mapping.
         appending = handle.appending and offset >= self._size(file) - file.lag
@@ -153,6 +156,8 @@ class Files:
         if appending:
             offset = draft.buffer.size
         limited = file.kind is Kind.MEMORY and not file.dead
+        if limited:
+            self.attached.journal.check_room(max(draft.buffer.size, offset + len(data)))
         draft.write(offset, data, limited=limited, appending=appending)
         if handle.flushed:
             handle.shared = True

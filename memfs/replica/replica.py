@@ -7,14 +7,14 @@ from pathlib import Path
 
 import trio
 
-from memfs.model.errors import MemfsError, Unavailable
+from memfs.model.errors import ContentNotText, ContentTooLarge, MemfsError, Unavailable
 from memfs.model.ids import SessionId
 from memfs.model.objects import Store
 from memfs.replica.attached import Attached
 from memfs.replica.blobs import BlobCache
 from memfs.replica.changes import Feed
 from memfs.replica.commit import Committer, may_pass
-from memfs.replica.errors import DrainIncomplete
+from memfs.replica.errors import DrainIncomplete, InvalidArgument
 from memfs.replica.files import Files
 from memfs.replica.journal import Journal, JournalBusy
 from memfs.replica.listing import Listing
@@ -156,13 +156,40 @@ class Replica:
         for file in self.attached.tree.files_below(directory):
             if file.draft is None or file.kind is not Kind.MEMORY:
                 continue
+            if not isinstance(file.draft.refusal, ContentTooLarge | ContentNotText):
+                file.draft.refusal = None  # the store refused it, and may have another opinion by now
             try:
                 await self.committer.commit(file)
             except MemfsError as error:
                 failure = failure or error
+                if not may_pass(error):
+                    self._refuse(file, error)
         await self.attached.service.sync()
         if failure is not None:
             raise failure
+
+    async def discard(self, file: File) -> None:
+        """Give up what was written to `file` and is not stored: it is what the store has, or is gone when that has nothing.
+
+        Raises `InvalidArgument` when nothing waits.
+        """
+        async with file.locked():
+            draft = file.draft
+            if draft is None or not draft.dirty or file.kind is not Kind.MEMORY or file.dead:
+                raise InvalidArgument(f"{file.path}: nothing waits to be stored")
+            self.attached.forget_draft(file)
+            self.attached.end_local(file)
+            file.draft = None
+            for handle in file.open_handles:
+                handle.wrote = handle.fresh = False
+            if file.head is None:
+                directory = file.parent
+                self.attached.tree.detach(file)
+                file.dead = True
+                if directory is not None:
+                    self.attached.directory_changed(directory)
+            if file.bound is not None:
+                self.attached.attributes_changed(file)
 
     async def drain(self, deadline: float) -> None:
         """Store everything, also what settles, before the mount ends; what may pass is tried until `deadline` (trio's clock).
@@ -272,8 +299,12 @@ async def open_replica(
 
 def state_path(state_directory: Path, store: Store, mountpoint: Path) -> Path:
     """Where the state of a store under a mount point is."""
-    digest = hashlib.sha256(str(mountpoint).encode("utf-8", "surrogateescape")).hexdigest()[:16]
-    return state_directory / store.id / digest
+    return state_directory / store.id / place_key(mountpoint)
+
+
+def place_key(mountpoint: Path) -> str:
+    """A file name that stands for a mount point."""
+    return hashlib.sha256(str(mountpoint).encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
 async def _open_journal(path: Path, patience: float) -> Journal:

@@ -21,7 +21,8 @@ class Fault:
     """What happens to one request. Times are in seconds.
 
     `wait`: so long nothing happens. `passes`: the server gets it. `late`: so long its answer is held back. `status`: answer
-    this instead of what the server says. `answer`: the share of the answer's bytes that arrive before the connection breaks; None: all of it.
+    this instead of what the server says. `answer`: the share of the answer's bytes that arrive before the connection breaks;
+    None: all of it.
     """
 
     wait: float = 0.0

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sqlalchemy import URL, Engine, create_engine, event
 
-from memfs.model.errors import InvalidRequest, MemfsError, NotSupported, PermissionDenied, Unavailable
+from memfs.model.errors import InvalidRequest, MemfsError, NotSupported, OutOfSpace, PermissionDenied, Unavailable
 from memfs.stores.sql.statement import Connection, DriverConnection
 
 _PREFIX = "sqlite:///"
@@ -113,7 +113,7 @@ def domain_error(path: Path, error: sqlite3.Error) -> MemfsError:
         case sqlite3.SQLITE_CANTOPEN:
             return Unavailable(f"the database {path} cannot be opened")
         case sqlite3.SQLITE_FULL:
-            return Unavailable(f"the disk that holds the database {path} is full: make room, then try again")
+            return OutOfSpace(f"the disk that holds the database {path} is full: make room, then try again")
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return Unavailable(f"another process kept the database {path} locked: try again")
     return Unavailable(f"the database {path} failed: {error}")
