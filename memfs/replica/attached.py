@@ -301,6 +301,8 @@ class Attached:
         if draft is None or file.kind is not Kind.MEMORY:
             return
         base = draft.base
+        if refused is None and draft.refusal is not None:
+            refused = draft.refusal.message
         content = draft.buffer.content()
         with self.journal.transaction():
             key = self.journal.put_draft(

@@ -6,7 +6,7 @@ Replay goes through the same commit path as a save, with the base it recorded: i
 import os
 
 from memfs.model.content import Sha256, encode
-from memfs.model.errors import MemfsError, NotFound, PathConflict, PreconditionFailed, Unavailable
+from memfs.model.errors import InvalidRequest, MemfsError, NotFound, PathConflict, PreconditionFailed, Unavailable
 from memfs.model.ids import MemoryId
 from memfs.model.objects import Memory
 from memfs.replica.attached import Attached
@@ -244,6 +244,8 @@ class Replay:
         file.draft.append_only = draft.append_only
         file.draft.since_ns = file.draft.mtime_ns = draft.since_ns
         file.draft.sent = attached.journal.sent(draft.key)
+        if draft.refused is not None:
+            file.draft.refusal = InvalidRequest(draft.refused)  # the part that was accepted must not be stored as the whole
         file.journal_key = draft.key
         attached.wait(file, reason)
 

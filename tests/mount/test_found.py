@@ -3,8 +3,12 @@
 import os
 import subprocess
 import sys
+import time
 
-from tests.harness.mounts import Place
+import pytest
+
+from memfs.replica.files import RETRY_SECONDS
+from tests.harness.mounts import Mount, Place
 
 REPLACE = "import os, sys; open('new.tmp', 'w').write(sys.argv[1]); os.replace('new.tmp', 'note.md')"
 
@@ -15,7 +19,7 @@ def replace_note(place: Place, text: str) -> None:
 
 
 def test_a_reader_that_comes_late_to_a_replaced_file_makes_no_conflict(place: Place) -> None:
-    """Its look-up came before the replacement and its open after: what the next save is based on is still the newest version."""
+    """It looked the name up before and opened it after: what the next save is based on is still the newest version."""
     (place / "note.md").write_text("one\n")
     looked_up = os.open(place / "note.md", os.O_PATH)
     try:
@@ -27,3 +31,25 @@ def test_a_reader_that_comes_late_to_a_replaced_file_makes_no_conflict(place: Pl
         os.close(looked_up)
     assert place.memories() == {"note.md": "three\n"}
     assert place.operations("note.md") == ["created", "modified", "modified"]
+
+
+def test_what_was_refused_stays_refused_after_a_remount(fresh: Mount) -> None:
+    """The part that had been accepted before the refusal is not the file, and is never stored as if it were."""
+    (fresh.store / "old.md").write_text("before\n")
+    fresh.run("yes | head -c 102401 > old.md; yes | head -c 102401 > new.md")
+    assert fresh.inspector.memories() == {"/old.md": "before\n"}
+    assert fresh.stop() != 0, "unmounting must tell that something could not be stored"
+    fresh.start()
+    names = ("old.md", "new.md")
+    assert {name: fresh.sh(f"getfattr --only-values -n user.memory.state {name}") for name in names} == dict.fromkeys(
+        names, "refused"
+    )
+    time.sleep(RETRY_SECONDS + 1.0)
+    assert fresh.inspector.memories() == {"/old.md": "before\n"}
+    with pytest.raises(OSError, match="Invalid argument"), (fresh.store / "old.md").open("a") as file:
+        file.write("more\n")
+    (fresh.store / "old.md").write_text("after\n")
+    (fresh.store / "new.md").unlink()
+    assert fresh.inspector.memories() == {"/old.md": "after\n"}
+    fresh.remount()
+    assert fresh.sh("ls") == "old.md\n"
