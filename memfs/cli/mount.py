@@ -140,13 +140,13 @@ def mount(
     registry = Registry.of_user()
     refuse_live(registry.find(request.mountpoint))
     debug = ["--debug"] if ctx.find_root().params.get("debug") else []
-    arguments = _without_url(ctx.meta["memfs.arguments"])
+    arguments = without_url(ctx.meta["memfs.arguments"])
     log = registry.file(request.mountpoint, ".log")
     print(daemonise.start([*debug, "mount"], arguments, {**os.environ, "MEMFS_URL": request.url}, log))
     return 0
 
 
-def _without_url(arguments: Sequence[str]) -> list[str]:
+def without_url(arguments: Sequence[str]) -> list[str]:
     """`arguments` without ``--url``, which may hold a password that others would see in the list of processes."""
     kept: list[str] = []
     rest = iter(arguments)

@@ -91,6 +91,8 @@ class MountRecord:
     status_file: str
     mounted_at: str
     """RFC 3339, UTC."""
+    kind: Literal["mount", "shadow"] = "mount"
+    """shadow: a plain directory that is kept alike (`memfs shadow`); nothing is mounted there."""
 
     @property
     def entry(self) -> MountEntry | None:
@@ -108,6 +110,8 @@ class MountRecord:
     def state(self) -> MountState:
         # The process first: a daemon that unmounts and ends in between must not look dead.
         alive = self.process.alive
+        if self.kind == "shadow":
+            return "live" if alive else "dead"
         if self.entry is not None:
             return "live" if alive else "dead"
         if not alive:

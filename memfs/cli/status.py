@@ -16,6 +16,10 @@ STATES = {
     "draining": "unmounted; process {pid} still stores what was written",
     "dead": "DEAD: process {pid} is gone; `memfs mount {mountpoint}` mounts it again and stores what it had not stored",
 }
+SHADOW_STATES = {
+    "live": "kept alike by process {pid} (memfs shadow)",
+    "dead": "DEAD: process {pid} is gone; `memfs shadow {mountpoint}` goes on and stores what was changed since",
+}
 
 
 @click.command()
@@ -68,7 +72,8 @@ def _object(record: MountRecord, state: str) -> dict[str, Any]:
 
 
 def _print_text(record: MountRecord, state: str) -> None:
-    print(f"{record.mountpoint}: {STATES[state].format(pid=record.process.pid, mountpoint=record.mountpoint)}")
+    words = STATES[state] if record.kind == "mount" else SHADOW_STATES[state]
+    print(f"{record.mountpoint}: {words.format(pid=record.process.pid, mountpoint=record.mountpoint)}")
     said = record.status()
     if said is None:
         print(f"service {record.url}\nsession {record.session_id}, since {record.mounted_at}")

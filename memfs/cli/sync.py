@@ -1,6 +1,8 @@
 """`memfs sync`, and the sync that comes before every look at the history."""
 
 import os
+import time
+from pathlib import Path
 
 import click
 
@@ -8,6 +10,8 @@ from memfs.cli.output import say
 from memfs.cli.registry import MountRecord, Registry
 from memfs.cli.targets import the_mount_of_path
 from memfs.model.errors import MemfsError
+
+SYNC_INTERVAL_SECONDS = 0.02
 
 
 class NotSynced(MemfsError):
@@ -35,7 +39,11 @@ def sync_path(record: MountRecord, place: str) -> None:
     Raises `NotSynced` when something could not be stored, also because the mount is dead.
     """
     if record.state != "live":
-        raise NotSynced(f"{record.mountpoint} is not served any more: `memfs mount {record.mountpoint}` brings it back")
+        again = f"memfs {record.kind} {record.mountpoint}"
+        raise NotSynced(f"{record.mountpoint} is not served any more: `{again}` brings it back")
+    if record.kind == "shadow":
+        _sync_shadow(record)
+        return
     places = [place]
     if place == record.mountpoint:
         places = [os.path.join(place, store.name) for store in record.stores if store.access == "read_write"]
@@ -62,6 +70,24 @@ def _fsync(place: str, record: MountRecord) -> None:
         ) from None
     finally:
         os.close(descriptor)
+
+
+def _sync_shadow(record: MountRecord) -> None:
+    """Ask a shadow's process with a file, as `memfs.shadow.daemon` says."""
+    folder = Path(record.mountpoint) / ".memfs/sync"
+    request = folder / f"{os.getpid()}"
+    failed = request.with_suffix(".failed")
+    failed.unlink(missing_ok=True)
+    request.touch()
+    while request.exists():
+        if not record.process.alive:
+            request.unlink(missing_ok=True)
+            raise NotSynced(f"process {record.process.pid} ended meanwhile: `memfs shadow {record.mountpoint}` goes on with it")
+        time.sleep(SYNC_INTERVAL_SECONDS)
+    if failed.exists():
+        reason = failed.read_text("utf-8", "replace")
+        failed.unlink(missing_ok=True)
+        raise NotSynced(reason)
 
 
 def try_sync(record: MountRecord, place: str) -> None:

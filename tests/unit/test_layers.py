@@ -15,7 +15,7 @@ ALLOWED = {
     "replica": frozenset({"stores", "model"}),
     "views": frozenset({"replica", "stores", "model"}),
     "fuse": frozenset({"views", "replica", "stores", "model"}),
-    "shadow": frozenset({"views", "replica", "stores", "model"}),
+    "shadow": frozenset({"transfer", "views", "replica", "stores", "model"}),
     "transfer": frozenset({"views", "replica", "stores", "model"}),
     "cli": frozenset({"fuse", "shadow", "transfer", "views", "replica", "server", "stores", "model"}),
 }
