@@ -1,14 +1,15 @@
 """Looks into, and writes to, a database behind the back of every mount: with a connection and an actor of its own."""
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TypeVar
 
 import trio
-from memfs.stores.open import open_service
 
 from memfs.model.ids import MemoryId, SessionId, StoreId, new_session_id
 from memfs.model.objects import Memory, MemoryVersion, SessionActor, Store
 from memfs.stores.base import MAX_FULL_LIMIT, MemoryStore
+from memfs.stores.credentials import Credentials
+from memfs.stores.open import open_service
 
 Answer = TypeVar("Answer")
 
@@ -16,14 +17,27 @@ Answer = TypeVar("Answer")
 class Database:
     """The stores behind a URL, as another session sees them. Every call opens the database and closes it again."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, kind: str = "sqlite", environment: Mapping[str, str] | None = None) -> None:
+        """`kind` says which service it is, `environment` holds its credential."""
         self.url = url
+        self.kind = kind
+        self.environment = dict(environment or {})
+        self.renames = not kind.startswith("qoder")
+        """A memory can get another path; else a rename is a new memory and the end of the old one."""
+        self.keeps_blank = not kind.startswith("qoder")
+        """A memory can be empty."""
+        self.names_actors = kind in ("sqlite", "tablestore")
+        """A version says who made it."""
         self.session_id: SessionId = new_session_id()
         """In whose name this object writes."""
 
     def call(self, work: Callable[[MemoryStore], Awaitable[Answer]]) -> Answer:
         async def main() -> Answer:
-            service = await open_service(self.url, actor=SessionActor(session_id=self.session_id))
+            service = await open_service(
+                self.url,
+                actor=SessionActor(session_id=self.session_id),
+                credentials=Credentials(environment=self.environment),
+            )
             try:
                 return await work(service)
             finally:

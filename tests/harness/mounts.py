@@ -81,7 +81,7 @@ class Mount:
         self.session_id = session_id or new_session_id()
         self.plain = root / "plain"
         """A directory of an ordinary file system, for whatever a tool needs beside the mount."""
-        self.environment = _environment(root, environment or {})
+        self.environment = _environment(root, {**database.environment, **(environment or {})})
         self.start_seconds = 0.0
         """How long the last start took, in seconds."""
         self.start_cpu_seconds = 0.0
@@ -272,6 +272,14 @@ class Place:
         """Every version below the directory, oldest first: operation and name."""
         return [(version.operation, name) for name, version in self.named_versions()]
 
+    def moved(self, old: str, new: str) -> list[tuple[str, str]]:
+        """What a rename of a memory leaves in the history, oldest first."""
+        return [("modified", new)] if self.mount.database.renames else [("created", new), ("deleted", old)]
+
+    def same_ids(self, found: dict[str, str], expected: dict[str, str]) -> bool:
+        """Whether `found` has the names of `expected`, and the ids too where the service can rename."""
+        return found == expected if self.mount.database.renames else found.keys() == expected.keys()
+
     def named_versions(self) -> list[tuple[str, MemoryVersion]]:
         return [
             (version.path.removeprefix(self.prefix), version)
@@ -289,7 +297,8 @@ def _environment(root: Path, extra: Mapping[str, str]) -> dict[str, str]:
     folders = {name: home / name.lower() for name in names}
     for folder in folders.values():
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    run = {name: value for name, value in os.environ.items() if name == "MEMFS_TEST_RUN"}  # whose processes these are
+    # Whose processes these are, and whom they trust.
+    run = {name: value for name, value in os.environ.items() if name in ("MEMFS_TEST_RUN", "SSL_CERT_FILE")}
     return {
         **run,
         **{name: str(folder) for name, folder in folders.items()},

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.mounts import Mount, Place, launch, living, new_database
+from tests.harness.inspector import Database
+from tests.harness.mounts import Mount, Place, launch, living
+from tests.harness.services import SERVICES, service
 
 WATCHDOG_SECONDS = 150.0
 """No test takes so long. One that does has most likely asked a daemon that does not answer, and waits inside the kernel."""
@@ -33,12 +35,34 @@ def abort_after(seconds: float) -> Iterator[None]:
     timer.cancel()
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "every_service: run on every service that a mount can stand on, not only on SQLite")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "service_kind" in metafunc.fixturenames:
+        every = metafunc.definition.get_closest_marker("every_service") is not None
+        metafunc.parametrize("service_kind", SERVICES if every else SERVICES[:1], scope="module")
+
+
 @pytest.fixture(scope="module")
-def mount(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mount]:
+def shared(service_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    """The service that the tests of a module share."""
+    with service(service_kind, tmp_path_factory.mktemp("service")) as database:
+        yield database
+
+
+@pytest.fixture
+def database(service_kind: str, tmp_path: Path) -> Iterator[Database]:
+    """A service of the test's own."""
+    with service(service_kind, tmp_path) as database:
+        yield database
+
+
+@pytest.fixture(scope="module")
+def mount(shared: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mount]:
     """A mount of one store with the default options."""
-    root = tmp_path_factory.mktemp("mount")
-    database = new_database(root)
-    with launch(root, database.create_store("Notes"), database=database) as running:
+    with launch(tmp_path_factory.mktemp("mount"), shared.create_store("Notes"), database=shared) as running:
         yield running
 
 
@@ -52,8 +76,7 @@ def place(mount: Mount, request: pytest.FixtureRequest) -> Place:
 
 
 @pytest.fixture
-def fresh(tmp_path: Path) -> Iterator[Mount]:
+def fresh(database: Database, tmp_path: Path) -> Iterator[Mount]:
     """A mount of the test's own, for what changes a mount as a whole."""
-    database = new_database(tmp_path)
     with launch(tmp_path, database.create_store("Notes"), database=database) as running:
         yield running

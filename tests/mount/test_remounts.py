@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.harness.mounts import Mount, Place, launch, new_database, settle
+from tests.harness.inspector import Database
+from tests.harness.mounts import Mount, Place, launch, settle
+
+pytestmark = pytest.mark.every_service
 
 
 @dataclass(frozen=True)
@@ -79,11 +82,9 @@ class Probe:
 
 
 @pytest.fixture(scope="module")
-def probes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Probe]]:
+def probes(shared: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Probe]]:
     """Every fact is made, then the mount is taken down and made again."""
-    root = tmp_path_factory.mktemp("remounts")
-    database = new_database(root)
-    with launch(root, database.create_store("Notes"), database=database) as mount:
+    with launch(tmp_path_factory.mktemp("remounts"), shared.create_store("Facts"), database=shared) as mount:
         places = {fact: Place(mount, f"fact-{number:02}") for number, fact in enumerate(FACTS)}
         for fact, place in places.items():
             place.path.mkdir()

@@ -312,8 +312,17 @@ class QoderMemoryStore:
             found = await self._page(store_id, prefix, limit, page)
             rows, following = [head.memory for head in found.data], found.next_page
         if view == "full":
-            rows = [row if isinstance(row, MemoryPrefix) else (await self._retrieve(store_id, row.id)).memory for row in rows]
+            rows = [full for row in rows if (full := await self._in_full(store_id, row)) is not None]
         return Page(data=rows, next_page=following)
+
+    async def _in_full(self, store_id: StoreId, row: Listed) -> Listed | None:
+        """A row of a listing with its content; None when the memory was deleted since."""
+        if isinstance(row, MemoryPrefix):
+            return row
+        try:
+            return (await self._retrieve(store_id, row.id)).memory
+        except NotFound:
+            return None
 
     async def _children(self, store_id: StoreId, prefix: str, limit: int, page: str | None) -> tuple[list[Listed], str | None]:
         found: dict[str, Listed] = {}
