@@ -72,6 +72,23 @@ def operation(
     return wrapped
 
 
+def unanswered(
+    handler: Callable[Parameters, Coroutine[Any, Any, None]],
+) -> Callable[Parameters, Coroutine[Any, Any, None]]:
+    """Wrap a handler that the kernel hears nothing from: whatever it raises is noted, and nothing else happens."""
+    name = handler.__name__
+
+    @functools.wraps(handler)
+    async def wrapped(*args: Parameters.args, **kwargs: Parameters.kwargs) -> None:
+        try:
+            await handler(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001 - a mount must outlive every surprise
+            base: Any = args[0]
+            base.failed(error, name, args[1:])
+
+    return wrapped
+
+
 class Base(pyfuse3.Operations):
     """State and helpers; `memfs.fuse.operations` has the operations themselves."""
 

@@ -8,6 +8,7 @@ import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 
 import pyfuse3
@@ -24,6 +25,7 @@ from memfs.replica.drafts import now_ns
 from memfs.replica.errors import DrainIncomplete
 from memfs.replica.notices import Notices
 from memfs.replica.replica import Replica, open_replica, place_key
+from memfs.replica.tasks import outlive
 from memfs.stores.base import MemoryStore, TriesGuard
 from memfs.views.live import versions_of
 from memfs.views.state import StateDirectory, status_json
@@ -109,7 +111,7 @@ async def _serve(options: MountOptions, open_service: Callable[[], Awaitable[Mem
                 for replica in replicas:
                     nursery.start_soon(replica.run)
                 if options.status_file is not None:
-                    nursery.start_soon(_keep_status, options.status_file, state)
+                    nursery.start_soon(outlive, partial(_keep_status, options.status_file, state), translator.surprised)
                 nursery.start_soon(_end_on_signal, signals, drain)
                 _tune_collector()
                 ready()

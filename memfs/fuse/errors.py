@@ -69,6 +69,11 @@ class Translator:
         self.notices = notices
         self.counts: Counter[str] = Counter()
 
+    def surprised(self, error: Exception) -> None:
+        """Note a defect of memfs in what no caller waits for."""
+        message = f"memfs has a defect: {type(error).__name__} in a task of the mount"
+        self.notices.error(store="", path="", operation="background", error="EIO", message=message)
+
     def translate(self, error: Exception, operation: str, store: str, path: str) -> pyfuse3.FUSEError:
         number = errno_of(error)
         name = errno.errorcode.get(number, str(number))

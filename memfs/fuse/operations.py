@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import pyfuse3
 
-from memfs.fuse.base import Base, DirectoryHandle, ViewHandle, operation
+from memfs.fuse.base import Base, DirectoryHandle, ViewHandle, operation, unanswered
 from memfs.fuse.root import MountRoot, ViewEntry
 from memfs.model.content import MAX_CONTENT_BYTES
 from memfs.model.errors import NotSupported
@@ -99,6 +99,7 @@ class Operations(Base):
             await node.volume.feed.ensure()
         return self.attributes_of(node)
 
+    @unanswered
     async def forget(self, inode_list: Sequence[tuple[int, int]]) -> None:
         for inode, count in inode_list:
             self.drop(self.inodes.forget(inode, count))

@@ -26,6 +26,7 @@ from memfs.replica.parking import Parking
 from memfs.replica.readings import Readings
 from memfs.replica.replay import Replay
 from memfs.replica.scratch import ScratchRules
+from memfs.replica.tasks import outlive
 from memfs.replica.timers import Timers
 from memfs.replica.tree import Directory, File, Head, Kind, Node, Tree, time_ns
 from memfs.stores.base import MemoryStore, Usage
@@ -68,11 +69,15 @@ class Replica:
 
     async def run(self) -> None:
         """Timers, polls and retries; ends by cancellation."""
+        self.attached.timers.surprised = self._surprised
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self.attached.timers.run)
-            nursery.start_soon(self.feed.run)
-            nursery.start_soon(self._retry)
-            nursery.start_soon(self._replay_orphans)
+            for task in (self.attached.timers.run, self.feed.run, self._retry, self._replay_orphans):
+                nursery.start_soon(outlive, task, self._surprised)
+
+    def _surprised(self, error: Exception) -> None:
+        """A defect of memfs in what nobody waits for."""
+        message = f"memfs has a defect: {type(error).__name__} in a task of the mount"
+        self.attached.notices.error(store=self.name, path="", operation="background", error="EIO", message=message)
 
     async def _replay_orphans(self) -> None:
         pause = RETRY_SECONDS

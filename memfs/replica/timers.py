@@ -2,20 +2,28 @@
 
 import heapq
 import itertools
+import logging
 from collections.abc import Awaitable, Callable
 
 import trio
 
+log = logging.getLogger(__name__)
+
 Action = Callable[[], Awaitable[None]]
+
+
+def _ignore(error: Exception) -> None:
+    pass
 
 
 class Timers:
     """Actions by the time they are due, on trio's clock. `run` carries them out one after the other in tasks of `nursery`.
 
-    An action must not raise: it reports its own failures.
+    An action reports its own failures; what it raises all the same is a surprise, and goes to `surprised`.
     """
 
     def __init__(self) -> None:
+        self.surprised: Callable[[Exception], None] = _ignore
         self._due: list[tuple[float, int, Action]] = []
         self._counter = itertools.count()
         self._sooner = trio.Event()
@@ -36,4 +44,11 @@ class Timers:
                         await self._sooner.wait()
                     continue
                 _, _, action = heapq.heappop(self._due)
-                nursery.start_soon(action)
+                nursery.start_soon(self._act, action)
+
+    async def _act(self, action: Action) -> None:
+        try:
+            await action()
+        except Exception as error:  # noqa: BLE001 - a mount must outlive every surprise
+            log.exception("something that was to be done later failed", exc_info=error)
+            self.surprised(error)
