@@ -21,6 +21,7 @@ from memfs.model.ids import MemoryId, VersionId
 from memfs.model.objects import Memory, MemoryVersion
 from memfs.replica.attached import Attached
 from memfs.replica.drafts import now_ns
+from memfs.replica.former import Former
 from memfs.replica.parking import Parking
 from memfs.replica.tree import Directory, File, Head, spread_time, time_ns
 
@@ -31,6 +32,9 @@ REMEMBER_CHANGED_SECONDS = 60.0
 """For how long an answer of the store may be on its way."""
 LOCAL_POLL_SECONDS = 0.05
 """How often a mount in use looks at a store where looking is cheap."""
+FORMER_PAGES = 10
+"""How many pages of versions since an earlier mount are worth its cache."""
+SAVE_FORMER_SECONDS = 60.0
 IDLE_AFTER_BOUNDS = 2
 """After so many freshness bounds without an access a mount is idle."""
 
@@ -73,6 +77,9 @@ class Feed:
         self._superseded = False
         """Something may have stopped being a head since the last sweep."""
         self._swept_at = float("-inf")
+        disk = attached.blobs.disk is not None and attached.service.capabilities.versions
+        self._former = Former(attached.journal.directory) if disk else None
+        self._saved_at = float("-inf")
         attached.blobs.in_use.append(self._heads)
 
     async def start(self) -> None:
@@ -81,14 +88,62 @@ class Feed:
         capabilities = self.attached.service.capabilities
         # Where the versions since a time cannot be asked for, the newest page is what new ones are told apart from.
         limit = 1 if capabilities.version_times else capabilities.max_limit
-        page = await self.attached.service.list_versions(self.attached.store_id, limit=limit)
-        if page.data:
-            self._newest = page.data[0].created_at
-            self._seen.update((version.id, version.created_at) for version in page.data)
+        known = await self._since_former()
+        if not known:
+            known = (await self.attached.service.list_versions(self.attached.store_id, limit=limit)).data
+        if known:
+            self._newest = known[0].created_at
+            self._seen.update((version.id, version.created_at) for version in known)
         else:
             self._newest = None
         self._fresh(trio.current_time())
         self._listed_at = trio.current_time()
+
+    async def _since_former(self) -> list[MemoryVersion]:
+        """The versions since an earlier mount ended, newest first; what they superseded goes from the disk cache.
+
+        None where that mount left nothing; and where there are too many, or a service cannot be asked: then all of it goes.
+        """
+        attached, former = self.attached, self._former
+        if former is None or former.newest is None:
+            return []
+        strict = attached.service.capabilities.strict_time_order
+        since = former.newest if strict else former.newest - OVERLAP
+        found: list[MemoryVersion] = []
+        page_token: str | None = None
+        for _ in range(FORMER_PAGES if attached.service.capabilities.version_times else 0):
+            page = await attached.service.list_versions(
+                attached.store_id, created_at_gte=since, limit=attached.service.capabilities.max_limit, page=page_token
+            )
+            found += page.data
+            page_token = page.next_page
+            if page_token is None:
+                decided: set[MemoryId] = set()
+                for version in found:
+                    if version.memory_id in decided:
+                        continue
+                    decided.add(version.memory_id)
+                    if (sha256 := former.superseded(version.memory_id, version.content_sha256)) is not None:
+                        attached.blobs.forget(sha256)
+                return found
+        for sha256 in former.heads.values():
+            attached.blobs.forget(sha256)
+        former.heads.clear()
+        return found
+
+    def _forget_former(self, version: MemoryVersion) -> None:
+        """What a memory had when an earlier mount saw it is its content no more."""
+        if self._former is not None:
+            sha256 = self._former.superseded(version.memory_id, version.content_sha256)
+            if sha256 is not None:
+                self.attached.blobs.supersede(sha256)
+
+    def _save_former(self, now: float) -> None:
+        if self._former is not None:
+            self._saved_at = now
+            by_id = self.attached.tree.by_id
+            heads = {memory_id: file.head.sha256 for memory_id, file in by_id.items() if file.head is not None}
+            self._former.save(self._newest or datetime(1970, 1, 1, tzinfo=UTC), heads)
 
     def _fresh(self, now: float) -> None:
         self.checked_at = now
@@ -152,7 +207,13 @@ class Feed:
         self.kernel_seconds = self.bound / 2
 
     async def run(self) -> None:
-        """Poll ahead of the bound while the mount is in use."""
+        """Poll ahead of the bound while the mount is in use; ends by cancellation."""
+        try:
+            await self._follow()
+        finally:
+            self._save_former(trio.current_time())
+
+    async def _follow(self) -> None:
         local = self.attached.service.capabilities.change_token
         interval = min(LOCAL_POLL_SECONDS, self.bound / 4) if local else self.bound
         while True:
@@ -188,6 +249,7 @@ class Feed:
         candidates: dict[MemoryId, list[MemoryVersion]] = {}
         for version in versions:  # newest first
             self._superseded = True
+            self._forget_former(version)
             if version.redacted_at is None and version.id not in attached.known_versions:
                 candidates.setdefault(version.memory_id, []).append(version)
         # What changed here while the answer was on its way, or is changing, waits for the next poll.
@@ -348,6 +410,8 @@ class Feed:
                 draft.base_content = None  # a merge asks for it again
         with contextlib.suppress(MemfsError):  # the disk fails: whoever writes next is told, and this is tried again
             attached.journal.wipe_removed()
+        if now - self._saved_at > SAVE_FORMER_SECONDS:
+            self._save_former(now)
 
     def _trim(self, now: float) -> None:
         strict = self.attached.service.capabilities.strict_time_order
