@@ -7,8 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memfs.replica.tree import NAME_MAX
-from memfs.views.instants import parse_instant
-from memfs.views.names import is_version_name, segment_of, shown_name, version_name
+from memfs.views.instants import parse_instant, parse_span
+from memfs.views.names import (
+    id_in_version_name,
+    is_version_name,
+    operation_in_version_name,
+    segment_of,
+    shown_name,
+    version_name,
+)
 
 _NOW = datetime(2026, 8, 27, 9, 30, 0, 5, tzinfo=UTC)
 
@@ -43,6 +50,20 @@ def test_instants(text: str, instant: str) -> None:
     assert parse_instant(text, _NOW) == datetime.fromisoformat(instant).replace(tzinfo=UTC)
     elsewhere = _NOW.astimezone(datetime.fromisoformat("2026-01-01T00:00:00+05:45").tzinfo)
     assert parse_instant(text, elsewhere) == parse_instant(text, _NOW)
+
+
+@pytest.mark.parametrize(
+    ("text", "start"),
+    [
+        ("2026-08-26", "2026-08-26T00:00:00"),
+        ("2026-08-26T12:00Z", "2026-08-26T12:00:00"),
+        ("2026-08-26T12:00:00.5Z", "2026-08-26T12:00:00.5"),
+        ("2h", "2026-08-27T07:30:00.000005"),
+        ("yesterday", "2026-08-26T00:00:00"),
+    ],
+)
+def test_times_begin(text: str, start: str) -> None:
+    assert parse_span(text, _NOW) == (datetime.fromisoformat(start).replace(tzinfo=UTC), parse_instant(text, _NOW))
 
 
 @pytest.mark.parametrize(
@@ -106,3 +127,17 @@ def test_a_name_that_is_too_long_is_cut() -> None:
     shown = shown_name("語" * 100, in_root=False)
     assert len(shown.encode()) <= NAME_MAX
     assert shown != shown_name("語" * 101, in_root=False)
+
+
+@settings(deadline=None)
+@given(
+    directory=_SEGMENTS,
+    operation=st.sampled_from(["created", "modified", "deleted"]),
+    version_id=st.from_regex(r"[A-Za-z0-9_]{1,40}", fullmatch=True),
+    time=st.datetimes(min_value=datetime(1970, 1, 1), timezones=st.just(UTC)),
+)
+def test_a_version_is_known_by_its_name(directory: str, operation: str, version_id: str, time: datetime) -> None:
+    name = version_name(time, operation, version_id, directory)
+    assert id_in_version_name(name, directory) == version_id
+    assert operation_in_version_name(name) == operation
+    assert id_in_version_name(directory, directory) is None or is_version_name(directory)
