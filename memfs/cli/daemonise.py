@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, TextIO
 
+from memfs.cli.notify import notify
 from memfs.cli.output import say
 from memfs.model.errors import MemfsError
 
@@ -37,6 +38,7 @@ class TerminalReporter:
 
     def ready(self, mountpoint: str) -> None:
         print(mountpoint, flush=True)
+        notify("READY=1")
 
     def error(self, text: str) -> None:
         say(text)

@@ -13,6 +13,7 @@ import click
 
 import memfs.cli
 from memfs import __version__
+from memfs.cli import completion
 from memfs.cli.output import say
 from memfs.model.errors import MemfsError
 
@@ -60,6 +61,8 @@ def run(arguments: list[str]) -> int:
     An exception that no one foresaw is raised: it is a bug, and its traceback what a report of it needs.
     """
     _add_commands()
+    if completion.VARIABLE in os.environ:
+        completion.attach(cli)
     debug = "--debug" in arguments[:1]
     try:
         answer = cli.main(arguments, prog_name="memfs", standalone_mode=False)

@@ -1,5 +1,6 @@
 """`memfs mount`: choose the stores, mount, and stay as a daemon."""
 
+import logging
 import os
 import re
 import traceback
@@ -12,6 +13,7 @@ import click
 
 from memfs.cli import daemonise
 from memfs.cli.daemonise import PipeReporter, Reporter, TerminalReporter
+from memfs.cli.logging import LogSettings, configure, log_options
 from memfs.cli.mount_options import MountCommand, Octal, Owner, Seconds, Size, scratch_patterns
 from memfs.cli.mountpoints import canonical, mounted_at
 from memfs.cli.prepare import prepare_mountpoint, refuse_live
@@ -24,6 +26,8 @@ from memfs.model.errors import MemfsError
 if TYPE_CHECKING:
     from memfs.fuse.options import MountOptions
     from memfs.stores.base import MemoryStore
+
+log = logging.getLogger(__name__)
 
 DRAIN_SECONDS = 60.0
 """How long a mount waits for an earlier daemon of the same place to store what it still has."""
@@ -83,6 +87,7 @@ def _session(ctx: click.Context, param: click.Parameter, value: str | None) -> s
 @click.option("--nonempty", is_flag=True, help="Mount over a directory that is not empty, and hide what is in it.")
 @click.option("-o", "--option", metavar="OPT[,OPT...]", help="The same in the manner of mount(8): -o ro,timeout=3.")
 @click.option("--ready-fd", type=int, hidden=True)
+@log_options
 @service_options
 @click.pass_context
 def mount(
@@ -115,6 +120,7 @@ def mount(
       memfs mount ~/memory
       memfs mount --store 'User preferences' --store handbook:ro --session sesn_01abc
     """
+    logs = LogSettings.take(settings)
     request = Request(
         mountpoint=canonical(mountpoint),
         url=resolve_url(url),
@@ -132,6 +138,8 @@ def mount(
             "index": not no_index,
         },
     )
+    if ready_fd is not None or foreground:
+        configure(logs)
     if ready_fd is not None:
         os.chdir("/")
         return serve(request, PipeReporter(ready_fd))
@@ -226,6 +234,7 @@ def _run(request: Request, registry: Registry, ready: Callable[[], None]) -> Non
     )
 
     def record_and_report() -> None:
+        log.info("mounted at %s: service %s, session %s", request.mountpoint, options.url, options.session_id)
         entry = mounted_at(request.mountpoint)
         if entry is not None:
             registry.write(record.on(entry))
@@ -236,8 +245,10 @@ def _run(request: Request, registry: Registry, ready: Callable[[], None]) -> Non
     try:
         daemon.run(options, open_service, record_and_report)
         status, message = 0, ""
+        log.info("unmounted %s, all is stored", request.mountpoint)
     except MemfsError as error:
         message = error.message
+        log.error("%s: %s", request.mountpoint, message)
         raise
     finally:
         registry.write_exit(ExitRecord(request.mountpoint, record.process, status, message))

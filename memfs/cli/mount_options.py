@@ -24,11 +24,11 @@ SPELLINGS = {
     "noindex": "no-index",
 }
 
-FLAGS = frozenset({"read-only", "allow-other", "no-xattr", "no-index", "nonempty"})
+FLAGS = frozenset({"read-only", "allow-other", "no-xattr", "no-index", "nonempty", "log-json"})
 VALUES = frozenset(
     {
         *("url", "credentials-file", "store", "session", "max-staleness", "timeout", "cache-size"),
-        *("uid", "gid", "umask", "scratch"),
+        *("uid", "gid", "umask", "scratch", "log", "log-level"),
     }
 )
 

@@ -85,7 +85,12 @@ def serve(listen: str, url: str | None, strict: bool, access_log: bool, max_memo
       memfs serve --listen 127.0.0.1:38080
       memfs mount --url http://127.0.0.1:38080 /mnt/memory
     """
+    from memfs.cli.notify import notify
     from memfs.model.errors import NotSupported
+
+    def ready(address: str) -> None:
+        print(f"listening on {address}", flush=True)
+        notify("READY=1")
 
     try:
         from memfs.server.run import Address
@@ -98,7 +103,7 @@ def serve(listen: str, url: str | None, strict: bool, access_log: bool, max_memo
         strict=strict,
         access_log=access_log,
         max_memories=max_memories,
-        ready=lambda address: print(f"listening on {address}", flush=True),
+        ready=ready,
     )
 
 

@@ -12,6 +12,7 @@ import click
 
 from memfs.cli import daemonise
 from memfs.cli.daemonise import PipeReporter, Reporter, TerminalReporter
+from memfs.cli.logging import LogSettings, configure, log_options
 from memfs.cli.mount import without_url
 from memfs.cli.mount_options import Octal, Seconds, scratch_patterns
 from memfs.cli.mountpoints import canonical, mounted_at
@@ -77,6 +78,7 @@ def _session(ctx: click.Context, param: click.Parameter, value: str | None) -> s
 @click.option("--no-index", is_flag=True, help="No MEMORY.md in DIRECTORY.")
 @click.option("--scratch", multiple=True, metavar="PATTERNS", help="More names that stay local, such as '*.log,*.part'.")
 @click.option("--ready-fd", type=int, hidden=True)
+@log_options
 @service_options
 @click.pass_context
 def shadow(
@@ -103,6 +105,7 @@ def shadow(
       memfs shadow ~/memory --store 'User preferences' --session sesn_01abc
       memfs umount ~/memory
     """
+    logs = LogSettings.take(given)
     request = Request(
         directory=canonical(directory),
         url=resolve_url(url),
@@ -110,6 +113,8 @@ def shadow(
         index=not no_index,
         **{**given, "scratch": scratch_patterns(given["scratch"])},
     )
+    if ready_fd is not None or foreground:
+        configure(logs)
     if ready_fd is not None:
         os.chdir("/")
         return serve(request, PipeReporter(ready_fd))

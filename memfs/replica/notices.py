@@ -2,11 +2,14 @@
 
 import contextlib
 import json
+import logging
 import os
 from collections import deque
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+
+log = logging.getLogger(__name__)
 
 KEPT = 1000
 
@@ -90,6 +93,7 @@ class Notices:
         notice = Notice(datetime.now(UTC), store, path, operation, error, message)
         self.errors.append(notice)
         self._keep(notice)
+        log.warning("%s %s%s: %s: %s", operation, store, path, error, message)
 
     def conflict(
         self,
@@ -103,6 +107,7 @@ class Notices:
     ) -> None:
         notice = ConflictNotice(datetime.now(UTC), store, path, sidecar, our_session, their_actor, their_version)
         self.conflicts.append(notice)
+        log.warning("conflict %s%s: %s keeps the words of %s", store, path, sidecar, our_session)
         self._keep(notice)
 
 
