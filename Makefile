@@ -28,7 +28,7 @@ check: ## format, lint, types and layers, without running anything
 .PHONY: test
 test: ## every test, on real mounts and with real tools
 	@scripts/setup --test-tools
-	$(PYTEST) $(ARGS)
+	@scripts/test $(ARGS)
 
 .PHONY: clean
 clean: ## remove what the other targets made, .venv included
