@@ -6,6 +6,7 @@ it changes the journal itself, under the lock that a daemon would hold.
 """
 
 import contextlib
+import errno
 import os
 import sqlite3
 from collections.abc import Iterator
@@ -125,6 +126,8 @@ def _discard_mounted(place: str) -> None:
     except FileNotFoundError:
         raise NotFound(f"{place} does not exist: `memfs pending list` shows what waits") from None
     except OSError as error:
+        if error.errno == errno.EROFS:
+            raise MemfsError(f"{place} lies in a mount that is read-only as a whole: `memfs umount` it, then discard") from None
         raise MemfsError(f"{place}: nothing of it waits to be stored ({error.strerror})") from None
 
 

@@ -5,6 +5,7 @@ Faults are chosen by a seeded script, so that a run can be repeated; what was pa
 
 import contextlib
 import http.client
+import json
 import random
 import socket
 import threading
@@ -21,14 +22,15 @@ class Fault:
     """What happens to one request. Times are in seconds.
 
     `wait`: so long nothing happens. `passes`: the server gets it. `late`: so long its answer is held back. `status`: answer
-    this instead of what the server says. `answer`: the share of the answer's bytes that arrive before the connection breaks;
-    None: all of it.
+    this instead of what the server says, with `body` as the message. `answer`: the share of the answer's bytes that arrive
+    before the connection breaks; None: all of it.
     """
 
     wait: float = 0.0
     passes: bool = True
     late: float = 0.0
     status: int | None = None
+    body: str = "bad weather"
     retry_after: str | None = None
     answer: float | None = None
 
@@ -125,7 +127,8 @@ class _Handler(BaseHTTPRequestHandler):
             time.sleep(fault.late)
         if fault.status is not None:
             status, headers = fault.status, [("content-type", "application/json")]
-            content = b'{"type":"error","error":{"type":"api_error","message":"bad weather"},"request_id":"req_proxy"}'
+            error = {"type": "api_error" if status >= 500 else "invalid_request_error", "message": fault.body}
+            content = json.dumps({"type": "error", "error": error, "request_id": "req_proxy"}).encode()
             if fault.retry_after is not None:
                 headers.append(("retry-after", fault.retry_after))
         if fault.answer is not None:
