@@ -17,7 +17,7 @@ from memfs.replica.notices import Notices
 from memfs.replica.readings import Readings
 from memfs.replica.scratch import ScratchRules
 from memfs.replica.timers import Timers
-from memfs.replica.tree import Directory, File, Head, Inode, Kind, Meta, Node, Tree, escape, head_of, inode_for
+from memfs.replica.tree import Directory, File, Head, Inode, Kind, Meta, Node, Tree, can_be_shown, escape, head_of, inode_for
 from memfs.stores.base import MemoryStore
 
 KNOWN_VERSIONS = 4096
@@ -164,7 +164,10 @@ class Attached:
         return file
 
     def _put_in_tree(self, file: File, path: str) -> bool:
-        """Give `file` the name that `path` says; False when an unlisted directory hides whether it is needed."""
+        """Give `file` the name that `path` says; False when an unlisted directory hides whether it is needed, or no name can
+        show it."""
+        if not can_be_shown(path):
+            return False
         directory = self.tree.root
         segments = path.split("/")[1:]
         for segment in segments[:-1]:

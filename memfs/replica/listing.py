@@ -10,7 +10,7 @@ from memfs.model.ids import MemoryId
 from memfs.model.objects import Memory, MemoryPrefix
 from memfs.replica.attached import Attached
 from memfs.replica.parking import Parking
-from memfs.replica.tree import Directory, File
+from memfs.replica.tree import Directory, File, can_be_shown
 from memfs.replica.walks import Abandoned, Walk, Walks
 from memfs.stores.base import MAX_FULL_LIMIT, Listed
 
@@ -145,7 +145,8 @@ class Listing:
         directories: set[str],
     ) -> None:
         attached = self.attached
-        if not item.path.startswith(prefix) or not _is_legal(item.path):
+        path = item.path.removesuffix("/") if isinstance(item, MemoryPrefix) else item.path
+        if not path.startswith(prefix) or not can_be_shown(path):
             attached.notices.error(
                 store=attached.name,
                 path=prefix,

@@ -44,6 +44,14 @@ def escape(segment: str) -> str:
     return f"{head.replace('/', '_')}~{digest}"
 
 
+def can_be_shown(path: str) -> bool:
+    """Whether each segment of a store's path can be a name at all, escaped or not; a hostile service may say anything."""
+    framed = f"{path}/"
+    if not path.startswith("/") or any(odd in framed for odd in ("//", "/./", "/../", "\0")):
+        return False
+    return path.isascii() or not any("\ud800" <= character <= "\udfff" for character in path)
+
+
 @dataclass(frozen=True, slots=True)
 class Head:
     """The newest version of a memory, or an older one that a reader still holds. Times in nanoseconds since the epoch."""
