@@ -30,6 +30,10 @@ test: ## every test, on real mounts and with real tools
 	@scripts/setup --test-tools
 	@scripts/test $(ARGS)
 
+.PHONY: dist
+dist: ## a wheel in dist/, with all it needs to be installed without a network, and the manual pages
+	@scripts/dist
+
 .PHONY: clean
 clean: ## remove what the other targets made, .venv included
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
