@@ -15,9 +15,9 @@ A refusal is judged by its status alone, for the pages of the service contradict
 import logging
 import uuid
 from collections import Counter, OrderedDict
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
 from memfs.model import content as contents
@@ -55,6 +55,8 @@ from memfs.stores.qoder.wire import GENERATIONS, Generation, Head
 from memfs.stores.transport import DEFAULT_TIMEOUT, Answer, Method, Transport, require_tls
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 CONFLICT_STATUSES = frozenset({409, 412})
 """How the service refuses a taken path, an old guard, an archived store: documented as 409; 412 is taken for the same."""
@@ -140,6 +142,23 @@ class QoderMemoryStore:
         self._generation = found
         return found
 
+    async def _list(
+        self,
+        endpoint: str,
+        segments: Sequence[str],
+        query: Mapping[str, str | None],
+        page: str | None,
+        read: Callable[[wire.Object], T],
+    ) -> Page[T]:
+        """One page of any list. Raises as `wire.page_of` does."""
+        candidates = wire.cursors(page)
+        for number, cursor in enumerate(candidates):
+            answer = await self._connection.call(endpoint, "GET", *segments, query={**query, **cursor})
+            refused = answer.failure is not None and answer.failure.status == 400
+            if not refused or number == len(candidates) - 1:
+                break
+        return wire.page_of(_body(answer), read, page)
+
     # Stores
 
     async def create_store(self, name: str, *, description: str = "", metadata: Mapping[str, str] | None = None) -> Store:
@@ -160,9 +179,8 @@ class QoderMemoryStore:
     ) -> Page[Store]:
         """A page may hold less than `limit`: the service filters nothing, so that is done here."""
         checked_limit(limit, MAX_LIMIT)
-        query = {"limit": str(limit), "include_archived": "true" if include_archived else None, **wire.cursor(page)}
-        answer = await self._connection.call("list_stores", "GET", query=query)
-        found = wire.page_of(_body(answer), wire.store_of, page)
+        query = {"limit": str(limit), "include_archived": "true" if include_archived else None}
+        found = await self._list("list_stores", [], query, page, wire.store_of)
         kept = [
             store
             for store in found.data
@@ -277,11 +295,10 @@ class QoderMemoryStore:
 
     async def _page(self, store_id: StoreId, prefix: str, limit: int, page: str | None) -> Page[Head]:
         generation = await self._of(store_id)
-        query: dict[str, str | None] = {"limit": str(limit), **wire.cursor(page)}
+        query: dict[str, str | None] = {"limit": str(limit)}
         if generation.filters and prefix != "/":
             query["path_prefix"] = prefix[1:]
-        answer = await self._connection.call("list_memories", "GET", store_id, "memories", query=query)
-        found = wire.page_of(_body(answer), wire.head_of, page)
+        found = await self._list("list_memories", [store_id, "memories"], query, page, wire.head_of)
         heads = [self._seen(head) for head in found.data if head.memory.path.startswith(prefix)]
         return Page[Any](data=heads, next_page=found.next_page)
 
@@ -500,11 +517,10 @@ class QoderMemoryStore:
             return Page(data=[])
         limit = min(limit, MAX_FULL_LIMIT) if view == "full" else limit
         generation = await self._of(store_id)
-        query: dict[str, str | None] = {"limit": str(limit), **wire.cursor(page)}
+        query: dict[str, str | None] = {"limit": str(limit)}
         if generation.filters:
             query["memory_id"] = memory_id
-        answer = await self._connection.call("list_versions", "GET", store_id, generation.versions, query=query)
-        found = wire.page_of(_body(answer), wire.version_of, page)
+        found = await self._list("list_versions", [store_id, generation.versions], query, page, wire.version_of)
         too_old = created_at_gte is not None and bool(found.data) and found.data[-1].created_at < created_at_gte
         kept = [
             version

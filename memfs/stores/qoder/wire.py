@@ -194,15 +194,20 @@ def page_of(body: bytes, read: Callable[[Object], T], asked: str | None) -> Page
     if answer.get("next_page"):
         following = f"page:{answer['next_page']}"
     elif answer.get("has_more") and rows:
-        following = f"after:{answer.get('last_id') or rows[-1].get('id')}"
-    if following is not None and following == asked:
+        ids = [str(row.get("id")) for row in reversed(rows)]
+        following = "after:" + ",".join(dict.fromkeys([str(answer.get("last_id") or ids[0]), *ids]))
+    if following is not None and asked is not None and following.partition(",")[0] == asked.partition(",")[0]:
         raise BadAnswer("the service's listing does not get past one page")
     return Page[Any](data=[read(row) for row in rows], next_page=following)
 
 
-def cursor(page: str | None) -> Mapping[str, str]:
-    """The query parameters that ask for a page that `page_of` named."""
+def cursors(page: str | None) -> list[Mapping[str, str]]:
+    """The query parameters that ask for a page that `page_of` named, best first.
+
+    A list that continues after an id may not find its place again when that row was deleted: then it goes on after one before
+    it, and when none is left from the start. So rows may come twice, and none is left out.
+    """
     if page is None:
-        return {}
+        return [{}]
     kind, _, value = page.partition(":")
-    return {"page": value} if kind == "page" else {"after_id": value}
+    return [{"page": value}] if kind == "page" else [*({"after_id": one} for one in value.split(",")), {}]
