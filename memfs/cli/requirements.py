@@ -51,7 +51,7 @@ def fuse_device() -> Finding:
 def fusermount() -> Finding:
     found = shutil.which("fusermount3")
     if found is None:
-        return Finding("fusermount3", False, "is missing", "install fuse3 (apt-get install fuse3)")
+        return Finding("fusermount3", False, "is missing", "install fuse3 (apt-get, dnf or apk: fuse3)")
     mode = os.stat(found)
     if os.geteuid() != 0 and not (mode.st_uid == 0 and mode.st_mode & stat.S_ISUID):
         return Finding("fusermount3", False, f"{found} is not set-uid root", f"as root: chown root {found}; chmod u+s {found}")

@@ -1,4 +1,4 @@
-"""`scripts/setup` asks each distribution's package manager for its own names. The managers are stand-ins that only write down."""
+"""`scripts/setup` asks each distribution's package manager in its own words. The managers are stand-ins that write down."""
 
 import shutil
 import subprocess
