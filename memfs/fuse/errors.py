@@ -24,6 +24,7 @@ _TABLE: tuple[tuple[type[model.MemfsError], int], ...] = (
     (replica.Busy, errno.EBUSY),
     (replica.Conflict, errno.ESTALE),
     (replica.StateFull, errno.ENOSPC),
+    (replica.CutShort, errno.ENOSPC),
     (replica.StateFailed, errno.EIO),
     (model.PathTooLong, errno.ENAMETOOLONG),
     (model.PathNotUnicode, errno.EILSEQ),

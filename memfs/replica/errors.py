@@ -47,5 +47,9 @@ class StateFull(MemfsError):
     """The disk that holds the local state has no room: what is written cannot be kept safe until it is stored."""
 
 
+class CutShort(MemfsError):
+    """The disk that holds the local state filled up within a save: what was taken of it until then is not the file."""
+
+
 class StateFailed(MemfsError):
     """The local state cannot be read or written."""

@@ -9,11 +9,12 @@ import os
 
 import trio
 
+from memfs.model.content import MAX_CONTENT_BYTES
 from memfs.model.errors import MemfsError
 from memfs.replica.attached import Attached
 from memfs.replica.commit import Committer
 from memfs.replica.drafts import Draft, MemoryBuffer, now_ns
-from memfs.replica.errors import InvalidArgument
+from memfs.replica.errors import CutShort, InvalidArgument, StateFull
 from memfs.replica.handles import Handle
 from memfs.replica.parking import Parking
 from memfs.replica.scratch import SETTLE_SECONDS, SHARED_COMMIT_SECONDS
@@ -34,12 +35,14 @@ class Files:
     # Opening and reading
 
     async def open(self, file: File, flags: int, process: int) -> Handle:
-        """Raises `ReadOnly` for a writer where nothing can be written."""
+        """Raises `ReadOnly` for a writer where nothing can be written, `StateFull` instead of cutting a file for nothing."""
         writing = flags & os.O_ACCMODE != os.O_RDONLY or flags & os.O_TRUNC
         if writing:
             if file.kind is Kind.MEMORY:
                 self.attached.check_writable()
                 self.attached.check_text(file.head)
+                if flags & os.O_TRUNC and not file.dead:
+                    self.attached.journal.check_room(0)
             if file.park is not None and file.park.renamed:
                 # Nobody edits a backup: it was a plain rename after all.
                 await self.parking.finish(file.park)
@@ -157,7 +160,7 @@ class Files:
             offset = draft.buffer.size
         limited = file.kind is Kind.MEMORY and not file.dead
         if limited:
-            self.attached.journal.check_room(max(draft.buffer.size, offset + len(data)))
+            self._check_room(file, draft, max(draft.buffer.size, offset + len(data)))
         draft.write(offset, data, limited=limited, appending=appending)
         if handle.flushed:
             handle.shared = True
@@ -166,6 +169,15 @@ class Files:
             self._times_moved(file)
             self._drop_setid(file.meta)
         return len(data)
+
+    def _check_room(self, file: File, draft: Draft, size: int) -> None:
+        """Raise `StateFull` when the local state has no room for `size` bytes; what nobody was promised is refused too."""
+        try:
+            self.attached.journal.check_room(min(size, MAX_CONTENT_BYTES))  # more is refused for what it is
+        except StateFull as full:
+            if draft.dirty and file.journal_key is None:
+                draft.refusal = CutShort(full.message)
+            raise
 
     @staticmethod
     def _drop_setid(meta: Meta) -> None:
@@ -182,6 +194,7 @@ class Files:
         if file.kind is Kind.MEMORY and not file.dead:
             self.attached.check_writable()
             self.attached.check_text(file.head)
+            self.attached.journal.check_room(0)
             if file.park is not None and file.park.renamed:
                 await self.parking.finish(file.park)
         generation = file.draft.generation if file.draft is not None else -1

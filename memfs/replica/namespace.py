@@ -65,10 +65,11 @@ class Namespace:
         """open(2) with O_CREAT of a name that did not exist.
 
         `mode` is what the umask leaves of it; `owner` is the uid and gid to remember, None for the mount's own. Raises
-        `StoreFull` when there is no room for another memory.
+        `StoreFull` when there is no room for another memory, `StateFull` when its bytes could not be kept safe.
         """
         attached = self.attached
         attached.check_writable()
+        attached.journal.check_room(0)
         segment = check_name(name)
         await self.list_directory(directory)
         existing = directory.children.get(segment)
@@ -141,6 +142,7 @@ class Namespace:
     async def make_directory(self, directory: Directory, name: bytes, meta: Meta | None) -> Node:
         attached = self.attached
         attached.check_writable()
+        attached.journal.check_room(0)
         segment = check_name(name)
         path = self.entries.check_child(directory, segment)
         await self.list_directory(directory)
@@ -248,9 +250,10 @@ class Namespace:
         replace: bool,
         process: int,
     ) -> None:
-        """rename(2) within the store. `replace` false: RENAME_NOREPLACE."""
+        """rename(2) within the store. `replace` false: RENAME_NOREPLACE. Raises `StateFull` before anything is done."""
         attached = self.attached
         attached.check_writable()
+        attached.journal.check_room(0)
         old_segment = look_up_name(old_name)
         node = old_directory.children.get(old_segment) if old_segment is not None else None
         if node is None:

@@ -1,14 +1,18 @@
 """Faults that users met, each as the shortest way to it."""
 
+import errno
 import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from memfs.replica.files import RETRY_SECONDS
-from tests.harness.mounts import Mount, Place
+from tests.harness.disks import fill, small_disk
+from tests.harness.errnos import refuses
+from tests.harness.mounts import Mount, Place, launch, new_database
 
 REPLACE = "import os, sys; open('new.tmp', 'w').write(sys.argv[1]); os.replace('new.tmp', 'note.md')"
 
@@ -53,3 +57,46 @@ def test_what_was_refused_stays_refused_after_a_remount(fresh: Mount) -> None:
     assert fresh.inspector.memories() == {"/old.md": "after\n"}
     fresh.remount()
     assert fresh.sh("ls") == "old.md\n"
+
+
+def test_a_full_disk_changes_nothing(tmp_path: Path) -> None:
+    """What cannot be done is refused before a file is cut, a name given, or a directory made."""
+    database = new_database(tmp_path)
+    state = tmp_path / "home" / "xdg_state_home"
+    with small_disk(state), launch(tmp_path, database.create_store("Notes"), database=database) as mount:
+        (mount.store / "note.md").write_text("before\n")
+        filler = fill(state)
+        for command in (
+            "echo after > note.md",
+            "seq 9999 > new.md",
+            "touch new.md",
+            "sed -i s/before/after/ note.md",
+            "mv note.md other.md",
+            "mkdir directory",
+            "git init .",
+            "echo scratch > note.md~",
+            "truncate -s 1 note.md",
+        ):
+            completed = mount.run(command)
+            assert completed.returncode != 0, command
+            assert mount.sh("ls -A; cat note.md") == "note.md\nbefore\n", command
+        filler.unlink()
+        mount.sh("echo after > note.md; mkdir directory")
+    assert [version.operation for version in mount.inspector.history()] == ["created", "modified"]
+    assert mount.inspector.memories() == {"/note.md": "after\n"}
+
+
+def test_a_disk_that_fills_while_a_file_is_rewritten_leaves_the_memory(tmp_path: Path) -> None:
+    database = new_database(tmp_path)
+    state = tmp_path / "home" / "xdg_state_home"
+    with small_disk(state), launch(tmp_path, database.create_store("Notes"), database=database) as mount:
+        (mount.store / "note.md").write_text("before\n")
+        with refuses(errno.ENOSPC), (mount.store / "note.md").open("w") as file:
+            filler = fill(state)
+            file.write("after\n")
+        assert mount.inspector.memories() == {"/note.md": "before\n"}
+        assert mount.sh("getfattr --only-values -n user.memory.state note.md") == "refused"
+        filler.unlink()
+        (mount.store / "note.md").write_text("later\n")
+    assert [version.operation for version in mount.inspector.history()] == ["created", "modified"]
+    assert mount.inspector.memories() == {"/note.md": "later\n"}
