@@ -1,4 +1,4 @@
-"""What `memfs doctor` looks at beyond this machine: the service, the credential for it, its clock, whether a write comes back."""
+"""What `memfs doctor` looks at beyond this machine: the service, its clock, the credential for it, a write there and back."""
 
 import os
 import stat

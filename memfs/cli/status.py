@@ -1,5 +1,7 @@
 """`memfs status`: what the mounts do. Read from the files that their daemons keep: a mount that is stuck is not asked."""
 
+import sys
+import time
 from typing import Any
 
 import click
@@ -24,25 +26,23 @@ SHADOW_STATES = {
 
 @click.command()
 @click.argument("mountpoint", required=False)
+@click.option("-w", "--watch", is_flag=True, help="Show it again every second, until Ctrl-C.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a mount and line.")
-def status(mountpoint: str | None, as_json: bool) -> int:
+def status(mountpoint: str | None, watch: bool, as_json: bool) -> int:
     """Show what the mounts hold, what is not stored yet and why.
 
     Without MOUNTPOINT: every mount of yours. Fails when the mount does not exist or one is dead. Inside a mount,
     .memfs/status shows the same.
 
     \b
-    Example: memfs status --json | jq '.stores[].pending'
+    Examples:
+      memfs status --watch
+      memfs status --json | jq '.stores[].pending'
     """
     registry = Registry.of_user()
-    if mountpoint is None:
-        records = registry.records()
-    else:
-        try:
-            records = [the_mount(registry, mountpoint)]
-        except NotFound:
-            _tell_last_end(registry, canonical(mountpoint))
-            raise
+    records = _records(registry, mountpoint)
+    if watch:
+        return _watch(registry, mountpoint, as_json=as_json)
     if not records:
         say("nothing is mounted: `memfs mount` mounts your stores")
     states = [record.state for record in records]
@@ -54,6 +54,31 @@ def status(mountpoint: str | None, as_json: bool) -> int:
                 print()
             _print_text(record, state)
     return 1 if "dead" in states else 0
+
+
+def _records(registry: Registry, mountpoint: str | None) -> list[MountRecord]:
+    """Those that are meant. Raises `NotFound` for a place that is none, after saying how its last mount ended."""
+    if mountpoint is None:
+        return registry.records()
+    try:
+        return [the_mount(registry, mountpoint)]
+    except NotFound:
+        _tell_last_end(registry, canonical(mountpoint))
+        raise
+
+
+def _watch(registry: Registry, mountpoint: str | None, *, as_json: bool) -> int:
+    from memfs.cli.watch import INTERVAL_SECONDS, watch
+
+    if not as_json:
+        if not sys.stdout.isatty():
+            raise click.UsageError("--watch draws on a terminal: for a program add --json")
+        watch(lambda: _records(registry, mountpoint))
+    while True:
+        for record in _records(registry, mountpoint):
+            print_json(_object(record, record.state))
+        sys.stdout.flush()
+        time.sleep(INTERVAL_SECONDS)
 
 
 def _object(record: MountRecord, state: str) -> dict[str, Any]:
