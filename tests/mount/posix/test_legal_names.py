@@ -240,7 +240,7 @@ def test_what_a_hostile_service_lists_is_left_out_and_noted(hostile: Mount) -> N
     assert all("\n" in name or "~" in name for name in contents), contents
     assert os.listdir(hostile.path) == ["notes", "MEMORY.md"]
     lines = [json.loads(line) for line in (hostile.path / ".memfs/errors").read_text().splitlines()]
-    assert any(line["operation"] == "list" and "/../outside" in line["message"] for line in lines)
+    assert any(line["operation"] == "list" and "/../" in line["message"] for line in lines)
     (hostile.store / "good.md").write_text("still works\n")
     assert (hostile.store / "good.md").read_text() == "still works\n"
     assert os.path.realpath(hostile.store / "..") == str(hostile.path)
