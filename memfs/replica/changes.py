@@ -250,7 +250,7 @@ class Feed:
         for version in versions:  # newest first
             self._superseded = True
             self._forget_former(version)
-            if version.redacted_at is None and version.id not in attached.known_versions:
+            if version.redacted_at is None:
                 candidates.setdefault(version.memory_id, []).append(version)
         # What changed here while the answer was on its way, or is changing, waits for the next poll.
         waiting = {key for key in candidates if self._is_changing(key, started)}
@@ -315,23 +315,21 @@ class Feed:
         None when it is what the tree knows already.
         """
         attached = self.attached
-        newest = found[0]
+        unknown = [version for version in found if version.id not in attached.known_versions]
+        if not unknown or unknown[0].created_at < found[0].created_at:
+            return None  # what this mount made last stands on all of them
+        newest = unknown[0]
         file = attached.tree.by_id.get(newest.memory_id)
         head = file.head if file is not None else None
         if head is not None and head.version_id == newest.id:
             return None
         capabilities = attached.service.capabilities
-        same = file is not None and head is not None and (head.sha256, file.path) == (newest.content_sha256, newest.path)
-        if same and not capabilities.head_versions and newest.operation != "deleted":
-            return None
         resolution = max(capabilities.time_resolution_ns, 1)
         known_ns = head.updated_ns - head.updated_ns % resolution if head is not None else 0
         if capabilities.strict_time_order:
             return newest if time_ns(newest.created_at) >= known_ns else None
-        twice = len(found) > 1 and found[1].created_at == newest.created_at
-        # Where versions do not say what a memory calls its newest one, only the memory does.
-        told = capabilities.head_versions or newest.operation == "deleted"
-        if told and not twice and (head is None or time_ns(newest.created_at) > known_ns):
+        twice = sum(version.created_at == newest.created_at for version in found) > 1
+        if not twice and (head is None or time_ns(newest.created_at) > known_ns):
             return newest
         try:
             memory = await attached.service.retrieve_memory(attached.store_id, newest.memory_id, view="basic")
