@@ -92,7 +92,8 @@ def start(command: Sequence[str], arguments: Sequence[str], environment: Mapping
     with open_log(log) as errors:
         try:
             process = subprocess.Popen(
-                [sys.executable, "-m", "memfs", *command, "--ready-fd", str(writing), *arguments],
+                # -P: the current directory may be a mount, and a memory called memfs.py is no part of the program.
+                [sys.executable, "-P", "-m", "memfs", *command, "--ready-fd", str(writing), *arguments],
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
