@@ -28,12 +28,17 @@ from memfs.replica.replica import Replica, open_replica, place_key
 from memfs.replica.tasks import outlive
 from memfs.stores.base import MemoryStore, TriesGuard
 from memfs.views.live import versions_of
+from memfs.views.search import defaults_path, search_of
 from memfs.views.state import StateDirectory, status_json
+from memfs.views.structured import structured_of
+from memfs.views.tree import ViewDirectory, ViewFile
 
 log = logging.getLogger(__name__)
 
 STATUS_SECONDS = 1.0
 VERSIONS_NAME = ".versions"
+SEARCH_NAME = ".search"
+STRUCTURED_NAME = ".memories"
 
 
 def run(
@@ -97,10 +102,7 @@ async def _serve(options: MountOptions, open_service: Callable[[], Awaitable[Mem
         operations = Operations(options, root, translator)
         for replica in replicas:
             replica.attached.attributes_changed = operations.attributes_changed
-            if service.capabilities.versions:
-                operations.store_views[replica.name] = {
-                    VERSIONS_NAME: versions_of(replica, max_staleness=options.max_staleness, timeout=options.timeout)
-                }
+            operations.store_views[replica.name] = _views(replica, options)
         drain = _Drain(replicas, options.drain_timeout)
         signals = stack.enter_context(_signals())
         _mount(operations, options, replicas)
@@ -123,6 +125,17 @@ async def _serve(options: MountOptions, open_service: Callable[[], Awaitable[Mem
                 await drain()
             if options.status_file is not None:
                 _write_status(options.status_file, status_json(state()))
+
+
+def _views(replica: Replica, options: MountOptions) -> dict[str, ViewDirectory | ViewFile]:
+    """The hidden directories in the root of a store."""
+    views: dict[str, ViewDirectory | ViewFile] = {SEARCH_NAME: search_of(replica, defaults_path())}
+    if replica.attached.service.capabilities.versions:
+        views[VERSIONS_NAME] = versions_of(replica, max_staleness=options.max_staleness, timeout=options.timeout)
+    structured = structured_of(replica, max_staleness=options.max_staleness)
+    if structured is not None:
+        views[STRUCTURED_NAME] = structured
+    return views
 
 
 async def _try_guard(service: MemoryStore, replica: Replica, notices: Notices) -> None:

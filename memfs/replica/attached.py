@@ -214,6 +214,7 @@ class Attached:
             return
         if file.head is not None and file.head.sha256 != head.sha256:
             self.blobs.supersede(file.head.sha256)
+        self.tree.changes += 1
         file.head = head
         if file.meta is not None:
             file.meta = self.memory_meta(head)

@@ -274,6 +274,8 @@ class Tree:
         self.root = Directory(volume, "", None, inode_for(f"{store_id}:/"))
         self.root.kept = True
         self.by_id: dict[MemoryId, File] = {}
+        self.changes = 0
+        """Grows whenever a name comes or goes, and whenever another session's head becomes known."""
 
     # Looking
 
@@ -338,6 +340,7 @@ class Tree:
         node.name = name
         parent.children[name] = node
         parent.touch(name)
+        self.changes += 1
 
     def detach(self, node: Node) -> None:
         """Take the node's name away; it keeps `parent`, so that its path can still be told."""
@@ -346,6 +349,7 @@ class Tree:
             del parent.children[node.name]
             parent.directories -= not isinstance(node, File)
             parent.touch(node.name)
+            self.changes += 1
 
     def place_name(self, parent: Directory, segment: str) -> str:
         """The name under which a memory with this last segment is shown in `parent`."""

@@ -1,0 +1,1 @@
+"""Search by file and by command."""
