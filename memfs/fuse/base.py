@@ -15,7 +15,7 @@ from memfs.fuse.errors import Translator
 from memfs.fuse.inodes import InodeTable
 from memfs.fuse.options import MountOptions
 from memfs.fuse.root import MountRoot, ViewEntry
-from memfs.model.errors import ReadOnly
+from memfs.model.errors import ReadOnly, Unavailable
 from memfs.replica.handles import Handle
 from memfs.replica.replica import Replica
 from memfs.replica.scratchtree import ScratchHandle, ScratchNode
@@ -176,6 +176,8 @@ class Base(pyfuse3.Operations):
 
     def failed(self, error: Exception, name: str, args: tuple[Any, ...]) -> pyfuse3.FUSEError:
         store, path = self._where(name, args)
+        if isinstance(error, Unavailable) and store in self.root.replicas:
+            self.root.replicas[store].attached.doubtful = True
         return self.translator.translate(error, name, store, path)
 
     def _where(self, name: str, args: tuple[Any, ...]) -> tuple[str, str]:

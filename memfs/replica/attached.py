@@ -56,6 +56,12 @@ class Attached:
     """When this mount last changed a memory (trio's clock): an older answer of the store must not undo it in the tree."""
     known_versions: dict[VersionId, None] = field(default_factory=dict)
     """Versions that this mount made, or merged into one of its own: they tell it nothing new. Bounded, oldest first."""
+    doubtful: bool = False
+    """A change of this mount may have been applied or not, its answer lost: all that is listed is to be listed again."""
+    blocked: dict[MemoryId, File] = field(default_factory=dict)
+    """Memories that do not show, because a file with unstored bytes has their name: the feed comes back to them."""
+    elsewhere: set[VersionId] = field(default_factory=set)
+    """Versions that this mount met under another path than it shows: the feed brings them to their place."""
     edition: int = 0
     """Counts the changes that this mount made in the store."""
     pending: set[File] = field(default_factory=set)
@@ -145,7 +151,7 @@ class Attached:
                 left = file.parent
                 self.tree.detach(file)
                 file.dead = False
-                placed = self._put_in_tree(file, path)
+                placed = self._put_in_tree(file, path, head.memory_id)
                 if left is not None:
                     left.mtime_ns = now_ns()
                     self.tree.prune(left)
@@ -156,14 +162,14 @@ class Attached:
             return file
         segment = path.rpartition("/")[2]
         file = File(self.tree.volume, segment, None, self.memory_number(head.memory_id))
-        if not self._put_in_tree(file, path):
+        if not self._put_in_tree(file, path, head.memory_id):
             return None
         file.head = head
         file.meta = self.memory_meta(head)
         self.tree.by_id[head.memory_id] = file
         return file
 
-    def _put_in_tree(self, file: File, path: str) -> bool:
+    def _put_in_tree(self, file: File, path: str, memory_id: MemoryId) -> bool:
         """Give `file` the name that `path` says; False when an unlisted directory hides whether it is needed, or no name can
         show it."""
         if not can_be_shown(path):
@@ -182,6 +188,7 @@ class Attached:
             if taken.kind is not Kind.MEMORY:
                 name = escape(segments[-1])
             elif taken.draft is not None and taken.draft.dirty:
+                self.blocked[memory_id] = taken
                 return False  # what is written here comes first: its commit meets the other memory and merges
             else:
                 self.unplace(taken)
@@ -349,7 +356,9 @@ class Attached:
         self.changed_here[memory_id] = trio.current_time()
 
     def note_version(self, version_id: VersionId) -> None:
-        """What came before or with this version is known here."""
+        """What came before or with this version is known here, unless it is in another place than it shows."""
+        if version_id in self.elsewhere:
+            return
         self.known_versions[version_id] = None
         if len(self.known_versions) > KNOWN_VERSIONS:
             del self.known_versions[next(iter(self.known_versions))]

@@ -236,7 +236,7 @@ class Feed:
         started = trio.current_time()
         if attached.service.capabilities.change_token:
             token = await attached.service.change_token(attached.store_id)
-            if token == self._token and self.stale_since is None:
+            if token == self._token and self.stale_since is None and not attached.blocked:
                 self._fresh(started)
                 self._drop_superseded(started)
                 return
@@ -257,6 +257,7 @@ class Feed:
         newest_of = {key: await self._newest_of(found) for key, found in candidates.items() if key not in waiting}
         waiting |= {key for key in newest_of if self._is_changing(key, started)}
         self._apply({key: change for key, change in newest_of.items() if key not in waiting})
+        await self._show_unblocked()
         newest = self._newest
         for version in reversed(versions):
             if version.memory_id not in waiting:
@@ -268,7 +269,8 @@ class Feed:
         if again:
             self._token = None
         self._trim(started)
-        if started - self._listed_at > self.full_relist_seconds:
+        if attached.doubtful or started - self._listed_at > self.full_relist_seconds:
+            attached.doubtful = False
             self._listed_at = started
             self._superseded = True
             await self._check_archived()
@@ -302,6 +304,20 @@ class Feed:
         file = self.attached.tree.by_id.get(memory_id)
         return file is not None and file.lock is not None and file.lock.locked()
 
+    async def _show_unblocked(self) -> None:
+        """Show the memories whose names were taken by files with unstored bytes, which are stored or gone now."""
+        attached = self.attached
+        for memory_id, taken in list(attached.blocked.items()):
+            if taken.draft is not None and taken.draft.dirty and not taken.dead:
+                continue
+            with contextlib.suppress(NotFound):
+                memory = await attached.service.retrieve_memory(attached.store_id, memory_id, view="basic")
+                attached.blocked.pop(memory_id, None)
+                if memory_id not in self.parking.ids:
+                    attached.place(attached.head(memory), memory.path)
+                continue
+            attached.blocked.pop(memory_id, None)
+
     async def _check_archived(self) -> None:
         """Archiving a store makes no version."""
         attached = self.attached
@@ -321,7 +337,7 @@ class Feed:
         newest = unknown[0]
         file = attached.tree.by_id.get(newest.memory_id)
         head = file.head if file is not None else None
-        if head is not None and head.version_id == newest.id:
+        if file is not None and head is not None and head.version_id == newest.id and newest.path in (None, file.path):
             return None
         capabilities = attached.service.capabilities
         resolution = max(capabilities.time_resolution_ns, 1)
@@ -335,7 +351,8 @@ class Feed:
             memory = await attached.service.retrieve_memory(attached.store_id, newest.memory_id, view="basic")
         except NotFound:
             return next((version for version in found if version.operation == "deleted"), None)
-        return None if head is not None and memory.memory_version_id == head.version_id else memory
+        known = file is not None and head is not None and head.version_id == memory.memory_version_id
+        return None if known and file is not None and file.path == memory.path else memory
 
     def _apply(self, changes: Mapping[MemoryId, MemoryVersion | Memory | None]) -> None:
         """Bring all of them into the tree at once: names may have been swapped, or taken over by other memories."""
@@ -346,6 +363,7 @@ class Feed:
             file = attached.tree.by_id.get(memory_id)
             if change is None or memory_id in self.parking.ids or (file is not None and file.park is not None):
                 continue  # nothing new, or its fate is decided here in a moment, against its hash
+            attached.elsewhere.discard(change.memory_version_id if isinstance(change, Memory) else change.id)
             attached.changed_here[memory_id] = trio.current_time()  # a listing under way may not know it yet
             deleted = isinstance(change, MemoryVersion) and change.operation == "deleted"
             if deleted and file is not None and file.draft is not None and file.draft.dirty:

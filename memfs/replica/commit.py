@@ -25,6 +25,7 @@ from memfs.model.errors import (
     Unavailable,
 )
 from memfs.model.ids import MemoryId, VersionId
+from memfs.model.objects import Memory
 from memfs.model.paths import check_path
 from memfs.replica.attached import Attached
 from memfs.replica.drafts import Draft
@@ -157,7 +158,11 @@ class Committer:
         generation = draft.generation
         content = draft.buffer.content()
         sha256 = sha256_of(content)
-        if file.head is not None and sha256 in (file.head.sha256, draft.base.sha256 if draft.base is not None else None):
+        if (
+            file.head is not None
+            and not draft.sent
+            and sha256 in (file.head.sha256, draft.base.sha256 if draft.base is not None else None)
+        ):
             self._clean(file, draft, generation, file.head, content)
             if file.head.sha256 == sha256:
                 self.keep_time(file, draft)
@@ -175,6 +180,7 @@ class Committer:
                 f"{file.path}: {overlap.message}; the file has the other session's words, yours are in {sidecar}"
             ) from None
         except MemfsError as error:
+            attached.doubtful = attached.doubtful or isinstance(error, Unavailable)
             attached.wait(file, error.message)
             with contextlib.suppress(StateFull, StateFailed):  # then it waits in memory alone, and the caller is told so
                 attached.journal_draft(file)
@@ -284,8 +290,10 @@ class Committer:
                     memory = await service.update_memory(
                         store_id, target.memory_id, content=text, precondition=base.sha256 if base is not None else None
                     )
-                for version_id in merged_into:
-                    attached.note_version(version_id)
+                self._note_place(memory, intent.path)
+                if memory.path == intent.path:
+                    for version_id in merged_into:
+                        attached.note_version(version_id)
                 return Stored(attached.head(memory), content)
             except Unavailable:
                 raise
@@ -319,6 +327,7 @@ class Committer:
                 intent = _as_new(intent)
                 continue
             head = attached.head(theirs)
+            self._note_place(theirs, intent.path)
             theirs_content = encode(theirs.content or "")
             if head.sha256 == sha256_of(content) and theirs.path == intent.path:
                 return Stored(head, content)
@@ -345,6 +354,11 @@ class Committer:
             intent.sent.discard(sha256)
             if intent.journal_key is not None:
                 self.attached.journal.remove_sent(intent.journal_key, sha256)
+
+    def _note_place(self, memory: Memory, path: str) -> None:
+        """Another session may have renamed it meanwhile: then the feed has to move it in the tree, whoever made the version."""
+        if memory.path != path:
+            self.attached.elsewhere.add(memory.memory_version_id)
 
     async def _applied(self, intent: Intent, base: Head | None, head: Head) -> Head | None:
         """The newest version up to `head` that an earlier attempt of ours made, whose answer was lost.

@@ -195,7 +195,9 @@ class Listing:
                 continue
             if isinstance(node, File):
                 head = node.head
-                if head is None or head.memory_id in found or node.park is not None:
+                if head is None or node.park is not None:
+                    continue
+                if head.memory_id in found and attached.tree.by_id.get(head.memory_id) is node:
                     continue
                 if attached.changed_here.get(head.memory_id, float("-inf")) >= started:
                     continue
