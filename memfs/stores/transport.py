@@ -17,11 +17,11 @@ from typing import Any, Literal
 from urllib.parse import quote, urlsplit
 
 import anyio
-import httpx
 
 from memfs import __version__
 from memfs.model.errors import BadAnswer, ContentNotText, InvalidRequest, NotFound, RateLimited, Unavailable
 from memfs.stores.credentials import Credential, Credentials
+from memfs.stores.http import httpx
 
 DEFAULT_TIMEOUT = 8.0
 
@@ -131,7 +131,7 @@ class Transport:
         # later ones have all the time that is left, for a service that is slow.
         self._first_attempt = httpx.Timeout(timeout / 3, pool=timeout)
         self._client = httpx.AsyncClient(
-            http2=True,
+            http2=self.url.startswith("https:"),  # it is agreed upon under TLS only, and loading it takes a while
             # Loading the certificates takes a while, and only https needs them. $SSL_CERT_FILE counts for any host.
             verify=httpx.create_ssl_context() if self.url.startswith("https:") else False,
             follow_redirects=False,  # a redirect would carry the credential to a place nobody chose
