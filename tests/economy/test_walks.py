@@ -1,0 +1,117 @@
+"""What walks through a store ask the service when nothing is known yet, and when all of it is."""
+
+from collections import Counter
+from math import ceil
+
+import pytest
+
+from tests.economy.conftest import Counted, Store
+from tests.harness.serving import ServerProcess
+
+NOTES, DIRECTORIES = 300, 15
+SIZE = 500
+
+
+def path(number: int) -> str:
+    return f"/topic-{number % DIRECTORIES:02}/note-{number:03}.md"
+
+
+def content(number: int) -> str:
+    return f"note {number}\n".ljust(SIZE, ".")
+
+
+@pytest.fixture
+def filled(store: Store) -> Store:
+    """300 notes in 15 directories."""
+    for number in range(NOTES):
+        store.api.create_memory(store.id, path(number), content(number))
+    return store
+
+
+def without_polls(requests: Counter[str]) -> Counter[str]:
+    return Counter({name: count for name, count in requests.items() if name != "list_versions"})
+
+
+NAMES = ceil(NOTES / 100) + 2
+CONTENTS = ceil(NOTES / 20) + NAMES
+
+
+def see_all_names(mount: Counted, command: str) -> None:
+    assert mount.sh(command).count("note-") == NOTES
+
+
+@pytest.mark.parametrize("command", ["find . -type f", "ls -lR", "find . -type f -size +0", "du -a . | grep note-"])
+def test_a_cold_walk_over_names(filled: Store, command: str) -> None:
+    with filled.mounted("m") as mount:
+        with mount.made() as requests:
+            see_all_names(mount, command)
+        assert set(without_polls(requests)) == {"list_memories"}
+        assert requests["list_memories"] <= NAMES
+        with mount.made() as again:
+            see_all_names(mount, command)
+        assert not without_polls(again)
+
+
+@pytest.mark.parametrize(
+    "command", ["grep -rh '' . | wc -c", "find . -type f -print0 | xargs -0 cat | wc -c", "tar cf - . | tar xfO - | wc -c"]
+)
+def test_a_cold_walk_over_contents(filled: Store, command: str) -> None:
+    with filled.mounted("m") as mount:
+        with mount.made() as requests:
+            seen = int(mount.sh(command))
+        assert seen in (NOTES * SIZE, NOTES * (SIZE + 1))  # grep ends a last line that has no end
+        assert sum(without_polls(requests).values()) <= CONTENTS
+        with mount.made() as again:
+            assert int(mount.sh(command)) == seen
+        assert not without_polls(again)
+
+
+def test_a_second_mount_asks_for_no_content(filled: Store) -> None:
+    with filled.mounted("first", home="one-user") as mount:
+        mount.sh("cat */*")
+    with filled.mounted("second", home="one-user") as mount, mount.made() as requests:
+        assert len(mount.sh("cat */*")) == NOTES * SIZE
+    assert set(without_polls(requests)) == {"list_memories"}
+    assert requests["list_memories"] <= NAMES
+
+
+def test_a_changed_memory_is_all_that_a_second_mount_asks_for(filled: Store) -> None:
+    with filled.mounted("first", home="one-user") as mount:
+        mount.sh("cat */*")
+    memories = filled.api.ok(filled.api.get(f"memory_stores/{filled.id}/memories", path_prefix="/topic-03/"))["data"]
+    update = {"content": "changed\n"}
+    filled.api.ok(filled.api.post(f"memory_stores/{filled.id}/memories/{memories[0]['id']}", update))
+    with filled.mounted("second", home="one-user") as mount, mount.made() as requests:
+        assert "changed\n" in mount.sh("cat */*")
+    assert requests["retrieve_memory"] == 1
+    assert set(without_polls(requests)) == {"list_memories", "retrieve_memory"}
+
+
+def test_one_directory_is_one_listing(filled: Store) -> None:
+    with filled.mounted("m") as mount:
+        with mount.made() as requests:
+            assert len(mount.sh("ls topic-07").split()) == NOTES / DIRECTORIES
+        assert without_polls(requests) == {"list_memories": 2}  # the root, to know the name, and the directory
+        with mount.made() as requests:
+            assert len(mount.sh("ls -l topic-07").splitlines()) == NOTES / DIRECTORIES + 1
+            mount.sh("ls -d topic-11 topic-12")
+        assert not without_polls(requests)
+
+
+def test_one_note_is_one_more_request(filled: Store) -> None:
+    with filled.mounted("m") as mount:
+        mount.sh("ls topic-07")
+        with mount.made() as requests:
+            assert mount.sh(f"cat .{path(7)}") == content(7)
+        assert without_polls(requests) == {"retrieve_memory": 1}
+        with mount.made() as requests:
+            assert mount.sh(f"cat .{path(7)}; cat .{path(7)}") == content(7) * 2
+        assert not without_polls(requests)
+
+
+def test_a_look_at_the_root_asks_for_no_more_than_a_page_ahead(server: ServerProcess, filled: Store) -> None:
+    with filled.mounted("m") as mount:
+        with mount.made() as requests:
+            assert len(mount.sh("ls").split()) == DIRECTORIES
+            mount.sh("sleep 0.5")
+        assert without_polls(requests) == {"list_memories": 2}
