@@ -1,8 +1,12 @@
 """Memories and what people would ask to find them: fifty memories, two questions each, between ten thousand others."""
 
+import json
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
+
+_HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True)
@@ -14,284 +18,22 @@ class Judged:
     queries: tuple[str, str]
 
 
-def _j(path: str, text: str, first: str, second: str) -> Judged:
-    return Judged(path, text, (first, second))
-
-
-JUDGED = (
-    _j(
-        "/profile/coffee.md",
-        "# Coffee\n\nDrinks flat white, never with sugar.\n",
-        "what coffee does she drink",
-        "flat white sugar",
-    ),
-    _j(
-        "/profile/allergies.md",
-        "# Allergies\n\nAllergic to hazelnuts and penicillin.\n",
-        "hazelnut allergy",
-        "which medicine must be avoided penicillin",
-    ),
-    _j("/profile/birthday.md", "Born on the 14th of November; likes lemon cake.\n", "when was she born", "birthday cake"),
-    _j(
-        "/profile/languages.md", "Speaks Portuguese at home, English at work.\n", "which languages spoken at home", "portuguese"
-    ),
-    _j("/profile/pets.md", "# Pets\n\nTwo cats called Miso and Tofu.\n", "names of the cats", "Miso Tofu"),
-    _j("/work/editor.md", "Uses Neovim with a light theme; dislikes tabs.\n", "editor theme", "neovim"),
-    _j("/work/standup.md", "# Stand-up\n\nDaily at 9:40 in room Orinoco.\n", "where is the daily stand-up", "orinoco"),
-    _j(
-        "/work/deploy.md",
-        "# Deployment\n\nRelease on Tuesdays, rollback with `helm rollback gateway`.\n",
-        "how do I roll back the gateway",
-        "helm rollback",
-    ),
-    _j(
-        "/work/oncall.md",
-        "On-call rotates every Wednesday; the pager is in the drawer.\n",
-        "who has the pager",
-        "on-call rotation",
-    ),
-    _j(
-        "/work/database.md",
-        "The ledger runs on PostgreSQL 16 with logical replication to Frankfurt.\n",
-        "ledger database version",
-        "logical replication frankfurt",
-    ),
-    _j(
-        "/work/style-guide.md",
-        "# Writing style\n\nOxford comma, no exclamation marks.\n",
-        "oxford comma",
-        "writing style guide",
-    ),
-    _j(
-        "/work/vpn.md",
-        "VPN: use WireGuard profile `harbour`, the old OpenVPN is gone.\n",
-        "wireguard profile",
-        "which vpn to use",
-    ),
-    _j("/travel/seat.md", "Prefers an aisle seat near the front; motion sick in the back.\n", "aisle seat", "motion sickness"),
-    _j(
-        "/travel/lisbon.md",
-        "# Lisbon\n\nStayed in Alfama, loved the custard tarts of Belém.\n",
-        "where did we stay in lisbon",
-        "custard tarts",
-    ),
-    _j("/travel/visa.md", "The visa for Vietnam expires in March.\n", "vietnam visa", "when does the visa expire"),
-    _j(
-        "/home/heating.md",
-        "# Heating\n\nThe boiler needs bleeding in October, key is on the shelf.\n",
-        "boiler bleeding key",
-        "heating in october",
-    ),
-    _j(
-        "/home/wifi.md",
-        "The router restarts at four in the morning; network name is Pelican.\n",
-        "router restart",
-        "network pelican",
-    ),
-    _j(
-        "/home/bins.md",
-        "Recycling goes out on alternate Thursdays.\n",
-        "recycling thursday",
-        "when do the bins go out recycling",
-    ),
-    _j("/health/knee.md", "Left knee surgery in 2019; no running on asphalt.\n", "knee surgery", "running asphalt"),
-    _j("/health/sleep.md", "Sleeps badly after red wine.\n", "red wine sleep", "sleeping badly"),
-    _j(
-        "/books/reading.md",
-        "# Reading list\n\nHalfway through Middlemarch, then Borges.\n",
-        "middlemarch",
-        "what is she reading borges",
-    ),
-    _j(
-        "/music/piano.md",
-        "Practises Satie on the piano, one hour on Sundays.\n",
-        "piano practice satie",
-        "practises on sundays",
-    ),
-    _j(
-        "/projects/atlas/readme.md",
-        "# Atlas\n\nMigration of the map tiles to vector format, owner Ines.\n",
-        "vector map tiles migration",
-        "owner of atlas",
-    ),
-    _j(
-        "/projects/kestrel/notes.md",
-        "Kestrel ingests telemetry at 40,000 events a second into Kafka.\n",
-        "kestrel telemetry",
-        "kafka events per second",
-    ),
-    _j(
-        "/projects/kestrel/incident.md",
-        "# Incident 112\n\nDisk filled by uncompressed snapshots; retention cut to 3 days.\n",
-        "incident disk filled snapshots",
-        "retention of snapshots",
-    ),
-    _j("/用户/饮品.md", "# 饮品偏好\n\n喜欢美式咖啡,不加糖,下午改喝乌龙茶。\n", "用户喜欢什么饮品", "乌龙茶"),
-    _j("/用户/常驻地.md", "常驻杭州西湖区,周末去莫干山徒步。\n", "住在哪里 杭州", "莫干山徒步"),
-    _j("/用户/编程.md", "写脚本只用 Python,前端用 Svelte。\n", "写脚本用什么语言", "前端 Svelte"),
-    _j("/用户/过敏.md", "对花生和青霉素过敏,体检报告在抽屉里。\n", "花生过敏", "体检报告在哪里"),
-    _j("/用户/生日.md", "生日是农历八月十五,喜欢红豆蛋糕。\n", "生日是什么时候", "红豆蛋糕"),
-    _j("/用户/工号.md", "内部工号是 FALCON-9931,门禁卡在前台领取。\n", "工号", "门禁卡"),
-    _j("/工作/会议.md", "# 例会\n\n每周四上午十点在长江会议室开周会。\n", "周会在哪个会议室", "长江会议室"),
-    _j("/工作/发布.md", "发布窗口为周二晚上,回滚脚本在跳板机上。\n", "回滚脚本", "发布窗口是什么时候"),
-    _j("/工作/数据库.md", "订单库使用分布式数据库,读写分离,备份保留三十天。\n", "备份保留多少天", "读写分离"),
-    _j("/工作/报销.md", "报销单需要部门经理签字,发票抬头写集团公司。\n", "发票抬头", "报销需要谁签字"),
-    _j("/旅行/成都.md", "成都行程:先去武侯祠,再吃火锅,酒店订在春熙路。\n", "成都酒店订在哪里", "武侯祠"),
-    _j("/旅行/签证.md", "日本签证明年五月到期,材料在蓝色文件夹。\n", "日本签证", "蓝色文件夹"),
-    _j("/家庭/猫.md", "家里养了两只橘猫,名字叫团子和汤圆。\n", "橘猫的名字", "团子 汤圆"),
-    _j("/家庭/孩子.md", "女儿上小学二年级,周六学游泳和围棋。\n", "女儿学什么", "围棋"),
-    _j("/家庭/空调.md", "空调滤网每年四月清洗,说明书在书房。\n", "空调滤网清洗", "说明书在书房"),
-    _j("/健康/睡眠.md", "晚上十一点前睡觉,睡前不看手机。\n", "睡前不看手机", "几点睡觉"),
-    _j("/健康/跑步.md", "膝盖做过手术,不能长跑,可以骑车。\n", "膝盖手术", "可以骑车"),
-    _j("/学习/书单.md", "正在读三体第二部,下一本是百年孤独。\n", "正在读什么书 三体", "百年孤独"),
-    _j("/学习/英语.md", "每天背二十个英语单词,目标是雅思七分。\n", "雅思目标", "英语单词"),
-    _j("/项目/星图.md", "# 星图项目\n\n负责人是陈晓,目标是把遥测数据接入消息队列。\n", "星图负责人是谁", "遥测数据接入"),
-    _j("/项目/事故.md", "三月事故原因:磁盘被未压缩的快照写满,已改保留策略。\n", "磁盘写满 快照", "三月事故原因"),
-    _j("/日本語/好み.md", "抹茶ラテが好きで、コーヒーは飲みません。\n", "抹茶ラテ", "コーヒーは飲みますか"),
-    _j("/日本語/住所.md", "京都の左京区に住んでいます。自転車で通勤します。\n", "京都に住んで", "自転車で通勤"),
-    _j("/한국어/음료.md", "아침에는 보리차를 마시고 커피는 마시지 않습니다.\n", "보리차", "아침에 마시고"),
-    _j("/한국어/회의.md", "주간 회의는 목요일 오후 두 시에 한강 회의실에서 합니다.\n", "주간 회의는 언제", "한강 회의실"),
+JUDGED = tuple(
+    Judged(one["path"], one["text"], (one["queries"][0], one["queries"][1]))
+    for one in json.loads((_HERE / "judged.json").read_text("utf-8"))
 )
-
-_ENGLISH = [
-    "meeting",
-    "agenda",
-    "draft",
-    "review",
-    "budget",
-    "quarter",
-    "vendor",
-    "contract",
-    "invoice",
-    "parser",
-    "cache",
-    "latency",
-    "metric",
-    "dashboard",
-    "backlog",
-    "sprint",
-    "ticket",
-    "customer",
-    "feedback",
-    "survey",
-    "design",
-    "mockup",
-    "colour",
-    "palette",
-    "header",
-    "layout",
-    "module",
-    "refactor",
-    "test",
-    "fixture",
-    "branch",
-    "merge",
-    "commit",
-    "pipeline",
-    "runner",
-    "container",
-    "image",
-    "registry",
-    "cluster",
-    "node",
-    "volume",
-    "secret",
-    "rotation",
-    "audit",
-    "policy",
-    "access",
-    "request",
-    "approval",
-    "training",
-    "session",
-    "workshop",
-    "slides",
-    "outline",
-    "chapter",
-    "paragraph",
-    "summary",
-    "notes",
-    "idea",
-    "sketch",
-    "proposal",
-    "estimate",
-    "milestone",
-    "risk",
-    "issue",
-    "decision",
-    "owner",
-    "reviewer",
-    "deadline",
-    "calendar",
-    "reminder",
-    "lunch",
-    "office",
-    "desk",
-    "monitor",
-    "keyboard",
-    "laptop",
-    "battery",
-    "charger",
-    "cable",
-    "adapter",
-    "printer",
-]
-_CHINESE = [
-    "需求评审",
-    "接口文档",
-    "测试用例",
-    "上线计划",
-    "日志监控",
-    "告警规则",
-    "缓存命中",
-    "流量峰值",
-    "压测结果",
-    "代码合并",
-    "分支管理",
-    "权限申请",
-    "安全审计",
-    "预算表格",
-    "供应商",
-    "合同编号",
-    "客户反馈",
-    "问卷调查",
-    "设计稿",
-    "颜色规范",
-    "组件库",
-    "首页改版",
-    "按钮样式",
-    "埋点方案",
-    "指标看板",
-    "周报模板",
-    "团建活动",
-    "午餐菜单",
-    "办公用品",
-    "显示器",
-    "键盘",
-    "充电器",
-    "打印机",
-    "培训课程",
-    "讲义",
-    "提纲",
-    "章节",
-    "总结",
-    "草稿",
-    "里程碑",
-    "风险",
-    "决议",
-    "提醒",
-    "日历",
-]
+_WORDS: dict[str, list[str]] = json.loads((_HERE / "words.json").read_text("utf-8"))
 
 
 def others(count: int) -> Iterator[tuple[str, str]]:
     """Path and text of `count` memories about nothing in particular, half of them in Chinese; always the same ones."""
     chance = random.Random(10_000)
+    english, chinese = _WORDS["english"], _WORDS["chinese"]
     for number in range(count):
         if number % 2:
-            words = chance.choices(_CHINESE, k=chance.randint(10, 60))
+            words = chance.choices(chinese, k=chance.randint(10, 60))
             text = f"# {words[0]}{words[1]}\n\n" + "".join(f"{word}{chance.choice(',。、 ')}" for word in words) + "\n"
         else:
-            words = chance.choices(_ENGLISH, k=chance.randint(15, 120))
+            words = chance.choices(english, k=chance.randint(15, 120))
             text = f"# {words[0].title()} {words[1]}\n\n" + " ".join(words) + f", item {number}.\n"
-        yield f"/archive/{number // 100:03}/{chance.choice(_ENGLISH)}-{number}.md", text
+        yield f"/archive/{number // 100:03}/{chance.choice(english)}-{number}.md", text
