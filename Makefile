@@ -39,6 +39,13 @@ bench: ## memfs beside its peers, into bench/: under 15 minutes (QUICK=1: about 
 	@scripts/setup --bench
 	.venv/bin/python -m scripts.bench $(if $(QUICK),--quick) $(ARGS)
 
+.PHONY: soak
+soak: ## the tests of faults at full length: an hour of kills, bad networks, outages and mixed load
+	@scripts/setup --test-tools
+	TEST_SOAK_KILLS=200 TEST_SOAK_EDITS=200 TEST_SOAK_READS=10000 TEST_SOAK_IDLE_SECONDS=60 TEST_SOAK_BUSY_SECONDS=60 \
+	TEST_SOAK_NETWORK_SECONDS=30 TEST_SOAK_OUTAGE_SECONDS=60 TEST_SOAK_STALL_SECONDS=30 TEST_SOAK_SECONDS=600 \
+	TEST_SOAK_WATCHDOG=3600 $(PYTEST) -s tests/faults $(ARGS)
+
 .PHONY: clean
 clean: ## remove what the other targets made, .venv included
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

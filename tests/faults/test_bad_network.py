@@ -30,9 +30,9 @@ from tests.harness.mounts import Mount
 from tests.harness.waiting import eventually
 
 WORKER = Path(__file__).with_name("worker.py")
-SECONDS = float(rounds("NETWORK_SECONDS", 6))
-OUTAGE_SECONDS = float(rounds("OUTAGE_SECONDS", 5))
-STALL_SECONDS = float(rounds("STALL_SECONDS", 6))
+SECONDS = float(rounds("NETWORK_SECONDS", 4))
+OUTAGE_SECONDS = float(rounds("OUTAGE_SECONDS", 4))
+STALL_SECONDS = float(rounds("STALL_SECONDS", 4))
 
 Possible = dict[str, set[str | None]]
 

@@ -13,7 +13,7 @@ from tests.harness.waiting import eventually
 
 MOUNTS = 8
 LINES = rounds("APPENDS", 50)
-ROUNDS = rounds("EDITS", 40)
+ROUNDS = rounds("EDITS", 12)
 BASE = 12
 """Lines of the text that the editors work on."""
 

@@ -18,7 +18,7 @@ import pytest
 from tests.faults.worlds import drained, no_version_twice, rounds, status, world
 from tests.harness.mounts import Mount, launch, new_database
 
-ROUNDS = rounds("KILLS", 12)
+ROUNDS = rounds("KILLS", 8)
 WORKER = Path(__file__).with_name("worker.py")
 
 Files = dict[str, str]

@@ -23,9 +23,9 @@ from tests.harness.inspector import Inspector
 from tests.harness.mounts import launch, new_database
 from tests.harness.waiting import eventually
 
-EDITS = rounds("READS", 1500)
-IDLE_SECONDS = float(rounds("IDLE_SECONDS", 12))
-BUSY_SECONDS = float(rounds("BUSY_SECONDS", 12))
+EDITS = rounds("READS", 1000)
+IDLE_SECONDS = float(rounds("IDLE_SECONDS", 6))
+BUSY_SECONDS = float(rounds("BUSY_SECONDS", 8))
 BOUND = 1.0
 SLACK = 0.25
 """For the request itself, and for a machine that does other things meanwhile."""

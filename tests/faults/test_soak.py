@@ -14,7 +14,7 @@ from tests.faults.proxy import APPLIED_500, LOST_ANSWER, TOO_MANY_FOR_A_WHILE, F
 from tests.faults.worlds import World, drained, no_version_twice, rounds
 from tests.harness.mounts import Mount
 
-SECONDS = float(rounds("SECONDS", 15))
+SECONDS = float(rounds("SECONDS", 10))
 TIMEOUT = 2.0
 LIMIT = 20.0
 """No operation takes longer: a rename asks for a few things one after the other, each of which ends at the time-out, and behind
