@@ -119,9 +119,9 @@ def start(command: Sequence[str], arguments: Sequence[str], environment: Mapping
         raise
     status = process.wait()
     how = f"killed by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
-    raise MemfsError(f"the mount's process ended before it was ready ({how}){_tail(log)}")
+    raise MemfsError(f"the mount's process ended before it was ready ({how}): `memfs doctor` says what is missing{_tail(log)}")
 
 
 def _tail(log: Path) -> str:
     lines = [line for line in log.read_text("utf-8", errors="replace").splitlines() if line.strip()]
-    return f": {' / '.join(lines[-LOG_TAIL_LINES:])} (all of it in {log})" if lines else ""
+    return f"; it said {' / '.join(lines[-LOG_TAIL_LINES:])} (all of it in {log})" if lines else ""

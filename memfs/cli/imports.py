@@ -94,7 +94,7 @@ async def _target(service: "MemoryStore", name: str, *, create: bool) -> "Store"
     except NotFound as error:
         if create:
             return await service.create_store(name)
-        raise NotFound(f"{error.message}; `memfs stores create` makes one, and so does --create here") from None
+        raise NotFound(f"{error.message}, and so does --create here") from None
 
 
 @asynccontextmanager

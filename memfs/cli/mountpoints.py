@@ -100,7 +100,7 @@ def canonical(path: str) -> str:
             continue
         links += 1
         if links > MAX_LINKS:
-            raise MemfsError(f"{path}: too many symbolic links")
+            raise MemfsError(f"{path}: too many symbolic links: give the place that they lead to")
         if target.startswith("/"):
             resolved = "/"
         pending.extendleft(reversed(target.split("/")))
@@ -195,4 +195,6 @@ def _fusermount(mountpoint: str) -> None:
     except subprocess.TimeoutExpired:
         raise CannotUnmount(f"fusermount3 did not answer: unmount {mountpoint} as root (umount -l {mountpoint})") from None
     if done.returncode != 0:
-        raise CannotUnmount(f"{mountpoint} could not be unmounted: {done.stderr.strip()}")
+        raise CannotUnmount(
+            f"{mountpoint} could not be unmounted ({done.stderr.strip()}): try it as root (umount -l {mountpoint})"
+        )

@@ -53,7 +53,7 @@ def _check_directory(mountpoint: str, note: Callable[[str], None]) -> None:
     except OSError as error:
         if error.errno == errno.ENOTCONN:
             raise MemfsError(f"{mountpoint} lies below a dead mount: unmount that first") from None
-        raise MemfsError(f"{mountpoint} cannot be looked at ({error.strerror})") from None
+        raise MemfsError(f"{mountpoint} cannot be looked at ({error.strerror}): choose another place") from None
     if not stat.S_ISDIR(mode):
         raise MemfsError(f"{mountpoint} is not a directory: choose another place")
     if os.geteuid() != 0 and not os.access(mountpoint, os.R_OK | os.W_OK | os.X_OK):

@@ -135,7 +135,8 @@ async def find_store(service: "MemoryStore", name_or_id: str) -> "Store":
                 ids = " and ".join(store.id for store in found)
                 raise InvalidRequest(f"{len(found)} stores are called {name_or_id!r}: say which by its id, {ids}")
     names = ", ".join(repr(store.name) for store in stores if store.archived_at is None)
-    raise NotFound(f"there is no store {name_or_id!r}: there {f'are {names}' if names else 'is none at all'}")
+    there = f"are {names}" if names else "is none at all"
+    raise NotFound(f"there is no store {name_or_id!r}: there {there}; `memfs stores create` makes one")
 
 
 async def every_version(service: "MemoryStore", store_id: str, **filters: Any) -> "AsyncIterator[MemoryVersion]":

@@ -61,7 +61,7 @@ def _fsync(place: str, record: MountRecord) -> None:
                 raise NotSynced(f"{place} does not exist: `memfs status` says what is mounted") from None
             place = os.path.dirname(place)
         except OSError as error:
-            raise NotSynced(f"{place} cannot be opened ({error.strerror})") from None
+            raise NotSynced(f"{place} cannot be opened ({error.strerror}): `memfs status` says how its mount is") from None
     try:
         os.fsync(descriptor)
     except OSError as error:

@@ -70,7 +70,9 @@ def _force(registry: Registry, record: MountRecord) -> None:
         if process is not None:
             signal.pidfd_send_signal(process, signal.SIGKILL)
             if not _ended(process, KILL_SECONDS):
-                raise MemfsError(f"process {record.process.pid} does not end: it is stuck in the kernel")
+                raise MemfsError(
+                    f"process {record.process.pid} does not end, it is stuck in the kernel: restart the machine to be rid of it"
+                )
     registry.remove(record)
 
 

@@ -78,9 +78,11 @@ def _read_file(path: Path) -> Credential:
     try:
         text = path.read_text("utf-8").strip()
     except OSError as error:
-        raise InvalidRequest(f"credentials file {path}: {error.strerror}") from None
+        raise InvalidRequest(f"credentials file {path}: {error.strerror}; name another with --credentials-file") from None
     except UnicodeDecodeError:
-        raise InvalidRequest(f"credentials file {path}: this is not text") from None
+        raise InvalidRequest(
+            f"credentials file {path}: this is not text; write the key or token into it, in one line"
+        ) from None
     if text.startswith("{"):
         return _from_json(text, str(path))
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
@@ -102,7 +104,9 @@ def _from_json(text: str, source: str) -> Credential:
     try:
         values = json.loads(text)
     except (ValueError, RecursionError):
-        raise InvalidRequest(f"credentials file {source}: this is not valid JSON") from None
+        raise InvalidRequest(
+            f"credentials file {source}: this is not valid JSON; write the key or token into it, in one line"
+        ) from None
     for key in ("auth_token", "sessions_token", "api_key"):
         if isinstance(value := values.get(key), str) and value.strip():
             return _credential(value.strip(), "api_key" if key == "api_key" else "token", source)

@@ -2,14 +2,16 @@
 
 import contextlib
 import json
+import os
+import pty
+import select
+import signal
 import subprocess
 import sys
-import threading
 import time
 
 from memfs.cli.watch import Watch, unsaved
 from tests.cli.conftest import Program
-from tests.harness.terminal import type_into
 from tests.harness.waiting import eventually
 
 
@@ -43,15 +45,28 @@ def test_for_a_program_an_object_a_second(program: Program) -> None:
 
 def test_on_a_terminal_until_interrupted(program: Program) -> None:
     program.ok("mount", program.mountpoint)
-    began = time.monotonic()
-    writer = threading.Timer(0.5, (program.mountpoint / "memory/a.md").write_text, ["x"])
-    writer.start()
-    status = type_into(
-        [sys.executable, "-m", "memfs", "status", "--watch"],
-        [b"\x03"],
-        cwd=program.root,
-        environment={**program.environment, "TERM": "xterm"},
-    )
-    writer.join()
-    assert status == 130
-    assert time.monotonic() - began < 20
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execve(
+            sys.executable, [sys.executable, "-m", "memfs", "status", "--watch"], {**program.environment, "TERM": "xterm"}
+        )
+    try:
+        screen = b""
+        deadline = time.monotonic() + 30
+        while b"Ctrl-C" not in screen and time.monotonic() < deadline:
+            if select.select([terminal], [], [], 1)[0]:
+                screen += os.read(terminal, 65536)
+        os.write(terminal, b"\x03")
+        with contextlib.suppress(OSError):  # the end of a terminal is an error
+            while os.read(terminal, 65536):
+                pass
+        _, status = os.waitpid(pid, 0)
+    except BaseException:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        raise
+    finally:
+        os.close(terminal)
+    assert b"PENDING" in screen
+    assert b"live" in screen
+    assert os.waitstatus_to_exitcode(status) == 130
