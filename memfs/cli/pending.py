@@ -24,7 +24,6 @@ from memfs.cli.sync import sync_path
 from memfs.cli.targets import the_mount_of_path
 from memfs.model.errors import MemfsError, NotFound
 from memfs.model.ids import MemoryId
-from memfs.model.objects import format_time
 
 DISCARD = "user.memory.unstored"
 
@@ -153,6 +152,8 @@ def _all(registry: Registry) -> Iterator[tuple[Waiting, Path, int | MemoryId]]:
 
 
 def _of_journal(database: Path, records: list[MountRecord]) -> Iterator[tuple[Waiting, Path, int | MemoryId]]:
+    from memfs.model.objects import format_time
+
     directory = database.parent
     with contextlib.closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True, timeout=5)) as connection:
         place = connection.execute("SELECT mountpoint, name FROM place").fetchone()
