@@ -326,6 +326,7 @@ class Attached:
                 append_only=draft.append_only,
                 since_ns=draft.since_ns,
                 refused=refused,
+                cut=type(draft.refusal).__name__ if draft.cut else None,
             )
             for sha256 in draft.sent if file.journal_key is None else ():
                 self.journal.add_sent(key, sha256)

@@ -12,10 +12,15 @@ from pathlib import Path
 from typing import Protocol
 
 from memfs.model.content import MAX_CONTENT_BYTES, Sha256, check_fragment
-from memfs.model.errors import ContentTooLarge, MemfsError
+from memfs.model.errors import ContentNotText, ContentTooLarge, MemfsError
+from memfs.replica.errors import CutShort
 from memfs.replica.tree import Head
 
 _CLOCK_REALTIME_COARSE = 5  # clock_gettime(2); the time module does not name it
+
+
+CUTTING = (ContentTooLarge, ContentNotText, CutShort)
+"""Refusals of a write: the draft then holds a part of what was to be in it."""
 
 
 def now_ns() -> int:
@@ -171,6 +176,11 @@ class Draft:
         self.refusal: MemfsError | None = None
         self.sent: set[Sha256] = set()
         """Contents that were sent while nobody knows whether they were stored: the answer was lost, or never came."""
+
+    @property
+    def cut(self) -> bool:
+        """Whether a part of what was written is missing: it was refused, or there was no room for it."""
+        return isinstance(self.refusal, CUTTING)
 
     def changed(self) -> None:
         self.dirty = True

@@ -289,14 +289,22 @@ class Files:
     async def settle(self, file: File) -> None:
         """Make a settling file a memory. Raises when none can hold it; then it stays local."""
         attached = self.attached
-        try:
-            attached.check_writable()
-            self.committer.make_memory(file)
-        except MemfsError:
-            file.kind = Kind.SCRATCH
-            attached.remember_meta(file)
-            raise
+        async with file.locked():  # its tool may be giving it its real name
+            if file.kind is not Kind.SETTLING or file.dead:
+                return
+            try:
+                attached.check_writable()
+                self.committer.make_memory(file)
+            except MemfsError:
+                self.keep_local(file)
+                raise
         await self.committer.commit(file)
+
+    def keep_local(self, file: File) -> None:
+        """`file`, which looked temporary, was that: it stays on this machine until somebody writes to it again."""
+        if file.kind is Kind.SETTLING:
+            file.kind = Kind.SCRATCH
+            self.attached.remember_meta(file)
 
     async def fsync(self, handle: Handle) -> None:
         """Store what was written, and return when that survives a loss of power."""

@@ -67,6 +67,11 @@ CREATE TABLE IF NOT EXISTS drafts (
     since_ns INTEGER NOT NULL,
     refused TEXT                    -- why the content cannot be stored as it is; NULL: it can
 );
+-- Drafts that lack a part of what was written, because a write was refused: they are never stored as they are.
+CREATE TABLE IF NOT EXISTS cut_drafts (
+    draft INTEGER PRIMARY KEY,
+    error TEXT NOT NULL             -- the kind of the refusal
+);
 -- Contents of drafts that were sent, and of which nobody knows yet whether they were stored.
 CREATE TABLE IF NOT EXISTS sent (
     draft INTEGER NOT NULL,
@@ -102,7 +107,7 @@ CREATE TABLE IF NOT EXISTS directory_renames (
 
 
 _TABLES = (
-    *("local_files", "scratch_trees", "directories", "attributes", "drafts", "sent", "parks", "replacements"),
+    *("local_files", "scratch_trees", "directories", "attributes", "drafts", "cut_drafts", "sent", "parks", "replacements"),
     *("place", "directory_renames"),
 )
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -164,6 +169,8 @@ class JournalledDraft:
     append_only: bool
     since_ns: int
     refused: str | None
+    cut: str | None
+    """The class of the error that cut it short; None: it is all that was written."""
 
 
 @dataclass(frozen=True)
@@ -398,6 +405,7 @@ class Journal:
         append_only: bool,
         since_ns: int,
         refused: str | None,
+        cut: str | None,
     ) -> int:
         """Keep a draft, new or under its `key`; return the key."""
         self._removed = True
@@ -406,6 +414,10 @@ class Journal:
             (key, path, memory_id, base_version, base_sha256, content, append_only, since_ns, refused),
         )
         assert cursor.lastrowid is not None
+        if cut is not None:
+            self._database.execute("INSERT OR REPLACE INTO cut_drafts VALUES (?, ?)", (cursor.lastrowid, cut))
+        elif key is not None:
+            self._database.execute("DELETE FROM cut_drafts WHERE draft = ?", (key,))
         return cursor.lastrowid
 
     def move_draft(self, key: int, path: str) -> None:
@@ -414,6 +426,7 @@ class Journal:
     def remove_draft(self, key: int) -> None:
         with self.transaction():
             self._database.execute("DELETE FROM drafts WHERE key = ?", (key,))
+            self._database.execute("DELETE FROM cut_drafts WHERE draft = ?", (key,))
             self._database.execute("DELETE FROM sent WHERE draft = ?", (key,))
 
     def add_sent(self, key: int, sha256: Sha256) -> None:
@@ -429,8 +442,8 @@ class Journal:
 
     def drafts(self) -> list[JournalledDraft]:
         rows = self._database.execute(
-            "SELECT key, path, memory_id, base_version, base_sha256, content, append_only, since_ns, refused "
-            "FROM drafts ORDER BY key"
+            "SELECT key, path, memory_id, base_version, base_sha256, content, append_only, since_ns, refused, error "
+            "FROM drafts LEFT JOIN cut_drafts ON draft = key ORDER BY key"
         )
         return [
             JournalledDraft(
@@ -443,6 +456,7 @@ class Journal:
                 append_only=bool(row[6]),
                 since_ns=row[7],
                 refused=row[8],
+                cut=row[9],
             )
             for row in rows
         ]

@@ -89,7 +89,11 @@ class FileRenames:
                 return
             await self.parking.finish(file.park)
         if file.head is None:
-            await self._rename_local(file, target, directory, segment, path, to_scratch, process)
+            try:
+                await self._rename_local(file, target, directory, segment, path, to_scratch, process)
+            except MemfsError:
+                self.files.keep_local(file)  # a save that failed: its temporary file is no memory, whoever takes it away
+                raise
         else:
             await self._rename_memory(file, target, directory, segment, path, process)
 

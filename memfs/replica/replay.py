@@ -11,7 +11,7 @@ from memfs.model.ids import MemoryId
 from memfs.model.objects import Memory
 from memfs.replica.attached import Attached
 from memfs.replica.commit import NO_TEXT, Committer, Intent, Overlapping
-from memfs.replica.drafts import Draft, FileBuffer, MemoryBuffer
+from memfs.replica.drafts import CUTTING, Draft, FileBuffer, MemoryBuffer
 from memfs.replica.errors import Conflict
 from memfs.replica.journal import JournalledDraft, JournalledPark
 from memfs.replica.listing import Listing
@@ -245,7 +245,8 @@ class Replay:
         file.draft.since_ns = file.draft.mtime_ns = draft.since_ns
         file.draft.sent = attached.journal.sent(draft.key)
         if draft.refused is not None:
-            file.draft.refusal = InvalidRequest(draft.refused)  # the part that was accepted must not be stored as the whole
+            cutting = {kind.__name__: kind for kind in CUTTING}
+            file.draft.refusal = cutting.get(draft.cut or "", InvalidRequest)(draft.refused)
         file.journal_key = draft.key
         attached.wait(file, reason)
 

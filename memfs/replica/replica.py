@@ -7,7 +7,7 @@ from pathlib import Path
 
 import trio
 
-from memfs.model.errors import ContentNotText, ContentTooLarge, MemfsError, Unavailable
+from memfs.model.errors import MemfsError, Unavailable
 from memfs.model.ids import SessionId
 from memfs.model.objects import Store
 from memfs.replica.attached import Attached
@@ -152,7 +152,10 @@ class Replica:
     # Storing
 
     async def sync_below(self, directory: Directory) -> None:
-        """Store everything that waits at or below `directory`. Raises the first refusal after trying all."""
+        """Store everything that waits at or below `directory`.
+
+        Raises the first refusal after trying all, or `Unavailable` as soon as the service does not answer.
+        """
         failure: MemfsError | None = None
         try:
             await self.parking.finish_below(directory.path)
@@ -161,12 +164,14 @@ class Replica:
         for file in self.attached.tree.files_below(directory):
             if file.draft is None or file.kind is not Kind.MEMORY:
                 continue
-            if not isinstance(file.draft.refusal, ContentTooLarge | ContentNotText):
+            if not file.draft.cut:
                 file.draft.refusal = None  # the store refused it, and may have another opinion by now
             try:
                 await self.committer.commit(file)
             except MemfsError as error:
                 failure = failure or error
+                if isinstance(error, Unavailable):
+                    break  # the others would wait as long, one after the other
                 if not may_pass(error):
                     self._refuse(file, error)
         await self.attached.service.sync()
