@@ -91,6 +91,10 @@ def find_place(path: str) -> Place:
     store, segments = in_store(record, canonical)
     if store is None:
         raise click.UsageError(f"{path} is a whole mount: say which store")
+    if record.kind == "shadow":
+        raise NotSupported(
+            f"{record.mountpoint} is no mount and shows no versions: use `memfs log`, or `memfs export STORE DIR --versions`"
+        )
     if record.state != "live":
         raise NotSynced(f"{record.mountpoint} is not served any more: `memfs mount {record.mountpoint}` brings it back")
     try_sync(record, canonical)

@@ -81,6 +81,8 @@ def test_status_umount_and_log_know_a_shadow(program: Program, inspector: Inspec
     assert version["created_by"]["session_id"] == "sesn_day"
     (status,) = program.objects("status")
     assert (status["state"], status["stores"][0]["pending"]) == ("live", 0)
+    for command in (("diff", place / "notes/a.md"), ("restore", place / "notes/a.md", version["id"])):
+        assert "memfs export" in program.refused(*command)
     assert "is mounted already" in program.refused("shadow", place, **environment)
     program.ok("umount", place)
     assert (place / "notes/a.md").read_text() == "x"
