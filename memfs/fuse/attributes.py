@@ -35,18 +35,18 @@ class Attributes:
         """
         entry = pyfuse3.EntryAttributes()
         entry.st_ino = node.number
-        entry.attr_timeout = self.timeout
-        entry.entry_timeout = self.timeout if name.isascii() else 0
         entry.st_uid = self.uid
         entry.st_gid = self.gid
         entry.st_blksize = IO_SIZE
-        if isinstance(node, File | Directory):
-            entry.attr_timeout = node.volume.feed.kernel_seconds
-            if name.isascii():
-                entry.entry_timeout = entry.attr_timeout
+        # Every entry of every listing comes through here, so that a tenth of a microsecond is seen in the time of `find`.
         if isinstance(node, File):
+            entry.attr_timeout = seconds = node.volume.feed.kernel_seconds
+            entry.entry_timeout = seconds if name.isascii() else 0
             self._file(node, entry)
-        elif isinstance(node, Directory):
+            return entry
+        entry.attr_timeout = seconds = node.volume.feed.kernel_seconds if isinstance(node, Directory) else self.timeout
+        entry.entry_timeout = seconds if name.isascii() else 0
+        if isinstance(node, Directory):
             self._directory(node, entry)
         elif isinstance(node, ScratchNode):
             self._scratch(node, entry)
@@ -72,7 +72,8 @@ class Attributes:
             mtime = head.updated_ns if head is not None else 0
         mode = self.file_mode
         atime = mtime
-        entry.st_ctime_ns = max(file.ctime_ns, mtime)
+        ctime = file.ctime_ns
+        entry.st_ctime_ns = ctime if ctime > mtime else mtime
         meta = file.meta
         if meta is not None:
             if meta.mode is not None:

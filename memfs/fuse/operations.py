@@ -28,6 +28,9 @@ copies attributes removes it by chance."""
 UNLIMITED = 1 << 40
 """What `df` shows as the limit of a store that has none."""
 
+_IN_STORE = (File, Directory)
+"""A union would be made anew, and take longer to look at, with every request."""
+
 Entries = pyfuse3.EntryAttributes
 Context = pyfuse3.RequestContext
 
@@ -95,7 +98,7 @@ class Operations(Base):
     @operation
     async def getattr(self, inode: int, ctx: Context) -> Entries:
         node = self.node(inode)
-        if isinstance(node, File | Directory) and not node.volume.feed.is_fresh():
+        if isinstance(node, _IN_STORE) and not node.volume.feed.is_fresh():
             await node.volume.feed.ensure()
         return self.attributes_of(node)
 
@@ -217,9 +220,13 @@ class Operations(Base):
                 token, pyfuse3.FileNameT(name), self.attributes.of(node), position + 1
             ):
                 return
+        children = directory.children if isinstance(directory, Directory) else None
         for position in range(max(start_id - 2, 0), len(handle.entries)):
             name, node = handle.entries[position]
-            if not self._still_there(directory, node):
+            if children is not None:
+                if children.get(node.name) is not node:
+                    continue  # it went away since
+            elif isinstance(node, ScratchNode) and (node.dead or not os.path.lexists(node.real_path)):  # noqa: ASYNC240
                 continue
             inode = self.inodes.bind(node)
             entry = self.attributes.of(node, "" if name.isascii() else "\u00e9")
@@ -227,14 +234,6 @@ class Operations(Base):
             if not pyfuse3.readdir_reply(token, pyfuse3.FileNameT(name), entry, position + 3):
                 return
             self.inodes.count(inode)
-
-    @staticmethod
-    def _still_there(directory: Node, node: Node) -> bool:
-        if isinstance(directory, Directory):
-            return directory.children.get(node.name) is node
-        if isinstance(node, ScratchNode):
-            return not node.dead and os.path.lexists(node.real_path)
-        return True
 
     async def _entries(self, directory: Node) -> list[tuple[bytes, Node]]:
         if isinstance(directory, Directory):
