@@ -23,21 +23,34 @@ def main() -> None:
     parser.add_argument(
         "--quick", action="store_true", help="fewer rounds, smaller stores, one round trip: about three minutes"
     )
-    parser.add_argument("--parts", default=",".join(PARTS), help=f"some of {','.join(PARTS)}")
+    parser.add_argument("--parts", default=",".join(PARTS), help=f"some of {','.join(PARTS)}; the others' results stay")
     parser.add_argument("--out", type=Path, default=report.RESULTS.parent, help="where the results go")
     arguments = parser.parse_args()
     parts = arguments.parts.split(",")
     if unknown := [part for part in parts if part not in PARTS]:
         parser.error(f"{unknown[0]}: not one of {','.join(PARTS)}")
     signal.signal(signal.SIGTERM, _interrupt)  # so that everything that was started ends here too
+    kept = arguments.out / "results.json"
+    earlier = json.loads(kept.read_text()) if kept.exists() and set(parts) != set(PARTS) else {}
     with tempfile.TemporaryDirectory(prefix="memfs-bench-") as directory:
-        results = measure(Path(directory), parts, quick=arguments.quick)
+        results = {**earlier, **measure(Path(directory), parts, quick=arguments.quick)}
     arguments.out.mkdir(exist_ok=True)
-    (arguments.out / "results.json").write_text(json.dumps(results, indent=1) + "\n")
-    text = "\n".join(report.lines(results)) + "\n"
+    kept.write_text(json.dumps(results, indent=1) + "\n")
+    text = _heading(results) + "\n".join(report.lines(results)) + "\n"
     (arguments.out / "results.md").write_text(f"# Results of `make bench`\n{text}")
-    running.run(running.module("plots", arguments.out / "results.json", arguments.out, python=running.PEERS_PYTHON))
+    running.run(running.module("plots", kept, arguments.out, python=running.PEERS_PYTHON))
     print(text)
+
+
+def _heading(results: dict[str, Any]) -> str:
+    """On what the figures were measured: they mean nothing without it."""
+    versions = ", ".join(f"{name} {version}" for name, version in results["versions"].items())
+    load = f"{results['load_average']:.1f} before and {results['load_average_after']:.1f} after"
+    mode = "quick, " if results["quick"] else ""
+    return (
+        f"\n{results['began']}, {mode}{results['processors']} processors; load average {load} (the bench itself makes about 1)."
+        f"\n\n{versions}\n"
+    )
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
