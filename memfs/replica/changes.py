@@ -169,7 +169,7 @@ class Feed:
         now = self.used_at = trio.current_time()
         if not self._used.is_set():
             self._used.set()
-        if self.stale_since is not None and (self._lock.locked() or now - self._failed_at < self.bound):
+        if self.stale_since is not None and (self._lock.locked() or now - self._failed_at < IDLE_AFTER_BOUNDS * self.bound):
             return  # it is being asked again already: an outage must not make every look wait for the time-out
         async with self._lock:
             if trio.current_time() <= self.fresh_until:

@@ -239,7 +239,7 @@ def test_looks_do_not_wait_for_a_service_that_is_away(bad: World) -> None:
             time.sleep(0.6)
             for number in range(20):
                 assert (mount.store / f"f{number}").read_text() == f"{number}\n"
-        assert time.monotonic() - began < 5 * 0.6 + 3  # not five times the time-out
+        assert time.monotonic() - began < 5 * 3  # not the time-out each time
         assert "STALE" in (mount.path / ".memfs" / "status").read_text()
         bad.proxy.down = False
         bad.store.put("/f0", "changed\n")
