@@ -83,12 +83,20 @@ class Parking:
             return
         self._park(Park(path, file.head, file, renamed=False, meta=file.meta), UNLINK_PARK_SECONDS)
 
-    def renamed(self, file: File, old_path: str, backup: Head | None) -> None:
-        """`file` was renamed from `old_path` to a backup name, which belonged to the memory `backup`."""
+    def renamed(self, file: File, old_path: str, backup: Head | None, unlinked: Park | None) -> None:
+        """`file` was renamed from `old_path` to a backup name, which belonged to the memory `backup`, or to that of `unlinked`,
+        which its tool has just removed to make way."""
         assert file.head is not None
+        if unlinked is not None:
+            backup = unlinked.head
+            self._end(unlinked)
         park = Park(old_path, file.head, file, renamed=True, backup=backup, meta=file.meta)
         file.park = park
-        self.attached.journal.put_park(park.head.memory_id, park.path, park.head.sha256, park.file.path)
+        journal = self.attached.journal
+        with journal.transaction():
+            if unlinked is not None:
+                journal.remove_park(unlinked.head.memory_id)
+            journal.put_park(park.head.memory_id, park.path, park.head.sha256, park.file.path)
         self._park(park, RENAME_PARK_SECONDS)
 
     def _park(self, park: Park, seconds: float) -> None:

@@ -323,15 +323,19 @@ class FileRenames:
 
     async def _park_renamed(self, file: File, target: File | None, directory: Directory, segment: str, old_path: str) -> None:
         backup: Head | None = None
+        unlinked: Park | None = None
         if target is not None:
             backup = target.head
             await self.entries.hold_for_readers(target)
             if backup is not None:
                 self.attached.tree.by_id.pop(backup.memory_id, None)
         else:
-            await self.parking.finish_path(f"{directory.path}/{segment}")
+            unlinked = await self.parking.take(f"{directory.path}/{segment}")
+            if unlinked is not None and unlinked.renamed:
+                await self.parking.finish(unlinked)
+                unlinked = None
         self.entries.move(file, target, directory, segment)
-        self.parking.renamed(file, old_path, backup)
+        self.parking.renamed(file, old_path, backup, unlinked)
 
     async def _replace_memory(
         self, file: File, target: File, directory: Directory, segment: str, path: str, process: int

@@ -7,10 +7,12 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from memfs.replica.files import RETRY_SECONDS
 from tests.harness.disks import fill, small_disk
 from tests.harness.errnos import refuses
-from tests.harness.mounts import Mount, Place, launch, new_database
+from tests.harness.mounts import Mount, Place, launch, new_database, settle
 
 REPLACE = "import os, sys; open('new.tmp', 'w').write(sys.argv[1]); os.replace('new.tmp', 'note.md')"
 
@@ -103,3 +105,19 @@ def test_a_disk_that_fills_while_a_file_is_rewritten_leaves_the_memory(tmp_path:
         (mount.store / "note.md").write_text("later\n")
     assert [version.operation for version in mount.inspector.history()] == ["created", "modified"]
     assert mount.inspector.memories() == {"/note.md": "later\n"}
+
+
+@pytest.mark.parametrize("copying", ["yes", "no"])
+def test_a_backup_that_an_editor_makes_anew_with_each_save_is_one_memory(place: Place, copying: str) -> None:
+    """vim removes the last backup, then copies or renames the file to its name."""
+    (place / "note.md").write_text("one\n")
+    options = f"set backup backupskip= backupext=.bak backupcopy={copying}"
+    for old, new in (("one", "two"), ("two", "three"), ("three", "four")):
+        place.sh(f"vim -u NONE -N -es -c '{options}' -c 'edit note.md' -c '%s/{old}/{new}/' -c 'wq'")
+    settle()
+    assert place.memories() == {"note.md": "four\n", "note.md.bak": "three\n"}
+    assert place.operations("note.md") == ["created", "modified", "modified", "modified"]
+    assert place.operations("note.md.bak") == ["created", "modified", "modified"]
+    place.sh("rm note.md.bak")
+    settle()
+    assert place.memories() == {"note.md": "four\n"}
