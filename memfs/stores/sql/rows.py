@@ -84,6 +84,7 @@ def actor_of(kind: str | None, identity: Any) -> Actor | None:
 
 def memory_of(row: Row, store_id: StoreId, content: str | None = None) -> Memory:
     """A row of `MEMORY_COLUMNS` as an object."""
+    # Every field is named, also those that are as always: looking a default up takes longer than all the rest.
     return Memory.model_construct(
         id=row[0],
         type="memory",
@@ -95,6 +96,9 @@ def memory_of(row: Row, store_id: StoreId, content: str | None = None) -> Memory
         content_size_bytes=row[4],
         created_at=from_us(row[5]),
         updated_at=from_us(row[6]),
+        media_type=None,
+        binary=None,
+        metadata={},
     )
 
 
@@ -129,4 +133,6 @@ def version_of(row: Row, content: bytes | None = None) -> MemoryVersion:
         created_by=actor_of(actor_type, actor_id),
         redacted_at=None if redacted_at is None else from_us(redacted_at),
         redacted_by=actor_of(redacted_by_type, redacted_by_id),
+        media_type=None,
+        binary=None,
     )
