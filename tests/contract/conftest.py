@@ -21,8 +21,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Each case runs on every backend that has what it needs."""
-    if "service_factory" in metafunc.fixturenames:
+    """Each case runs on every backend that has what it needs, unless its module names the backends itself."""
+    named = any("service_factory" in marker.args[0] for marker in metafunc.definition.iter_markers("parametrize"))
+    if "service_factory" in metafunc.fixturenames and not named:
         needed = {what for marker in metafunc.definition.iter_markers("needs") for what in marker.args}
         able = [name for name in BACKENDS if not needed & LACKS.get(name, set())]
         metafunc.parametrize("service_factory", able, indirect=True)

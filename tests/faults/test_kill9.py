@@ -15,7 +15,7 @@ from pathlib import Path
 from tests.harness.mounts import Mount, launch, new_database
 from tests.harness.waiting import eventually
 
-RUNS = 15
+RUNS = 50
 FILES = 6
 
 # step FILE VALUE COMMAND...: VALUE is what the file holds when the command has succeeded, "-" when it is gone. A copy that
