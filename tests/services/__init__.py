@@ -1,0 +1,1 @@
+"""Mounts and clients of the other services: what docs/services.md says of each, conflicts, outages and wrong input."""

@@ -1,0 +1,167 @@
+"""Wrong URLs, scopes, keys and services: one clear line, nothing sent twice, nothing written."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from memfs.model.errors import InvalidRequest
+from memfs.model.objects import UserActor
+from memfs.stores.credentials import Credentials
+from memfs.stores.open import open_service
+from tests.emulators.qoder import Qoder
+from tests.emulators.tablestore import Tablestore
+from tests.harness.dialects import SCOPE, Dialect, dialect
+
+ACTOR = UserActor(user_id="user_tests")
+KEY = Credentials(environment={"MEMFS_API_KEY": "k"})
+HOST = "tablestore+https://inst.cn-hangzhou.ots.aliyuncs.com"
+
+
+def memfs(service: Dialect, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "memfs", *arguments],
+        env={**os.environ, **service.environment, **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+
+
+def one_line(result: subprocess.CompletedProcess[str]) -> str:
+    assert (result.returncode, result.stdout) == (1, ""), result
+    assert result.stderr.count("\n") == 1, result.stderr
+    return result.stderr
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        (f"{HOST}/agent_files", "must name whose memories"),
+        (f"{HOST}/agent_files?scope=app/tenant/agent", "three parts|3 parts"),
+        (f"{HOST}/agent_files?scope=app/tenant/agent/*", "wildcard"),
+        (f"{HOST}/agent_files?scope=app/tenant/*/*", "wildcard"),
+        (f"{HOST}/agent_files?scope=app//agent/run", "1 to 128 bytes"),
+        (f"{HOST}/agent_files?scope=app/{'t' * 129}/agent/run", "1 to 128 bytes"),
+        (f"{HOST}/agent_files?scope=app/t/a/r&region=x", "no setting 'region'"),
+        (f"{HOST}/a/b?scope=app/t/a/r", "names one store"),
+        ("tablestore+http://inst.cn-hangzhou.ots.aliyuncs.com/agent_files?scope=app/t/a/r", "TLS only"),
+        ("tablestore+http://127.0.0.1:1/agent_files?scope=app/t/a/r", "TLS only"),
+        ("qoder+http://api.qoder.com/api/v1/cloud", "TLS only"),
+        ("qoder+https://api.qoder.com/api/v1/cloud?generation=third", "generation=entry"),
+        ("qoder+https://me:secret@api.qoder.com/api/v1/cloud", "must not hold a credential"),
+        ("modelstudio+http://ws.cn-beijing.maas.aliyuncs.com/api/v1/agentstudio", "TLS only"),
+        ("modelstudio+https://ws.cn-beijing.maas.aliyuncs.com", "ends in the path of its API"),
+        ("dropbox+https://x", "no kind of service"),
+        ("qoder+ftp://x", "no kind of service"),
+    ],
+)
+async def test_wrong_urls_are_refused_before_anything_is_sent(url: str, words: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        await open_service(url, actor=ACTOR, credentials=KEY)
+    assert any(one in refused.value.message for one in words.split("|"))
+    assert "secret" not in refused.value.message
+
+
+@pytest.fixture
+def tablestore() -> Iterator[Dialect]:
+    with dialect("tablestore") as running:
+        assert isinstance(running.emulator, Tablestore)
+        running.emulator.do_CreateMemoryStore({"memoryStoreName": "files", "storageMode": "filemem"})
+        yield running
+
+
+def test_a_wrong_key(tablestore: Dialect, tmp_path: Path) -> None:
+    url = tablestore.url.replace("?", "/files?")
+    said = one_line(memfs(tablestore, "mount", str(tmp_path), "--url", url, MEMFS_API_KEY="hush-hush"))
+    assert "check the API key" in said
+    assert "hush" not in said
+    assert tablestore.emulator.requests == ["POST GetMemoryStore"]
+
+
+def test_a_wrong_instance(tablestore: Dialect) -> None:
+    url = tablestore.url.replace("instance=inst", "instance=other")
+    assert "check the API key" in one_line(memfs(tablestore, "stores", "list", "--url", url))
+    assert len(tablestore.emulator.requests) == 1
+
+
+def test_a_store_that_is_not_there(tablestore: Dialect) -> None:
+    said = one_line(memfs(tablestore, "stores", "list", "--url", tablestore.url.replace("?", "/nowhere?")))
+    assert "does not exist" in said
+    assert tablestore.emulator.requests == ["POST GetMemoryStore"]
+
+
+def test_a_store_of_another_scope_is_not_found(tablestore: Dialect) -> None:
+    own = memfs(tablestore, "stores", "list", "--url", tablestore.url)
+    assert own.returncode == 0
+    store_id = next(word for word in own.stdout.split() if word.startswith("memstore_"))
+    other = tablestore.url.replace(SCOPE, "app-001/user-002/assistant/session-001")
+    before = len(tablestore.emulator.requests)
+    assert "there is no store" in one_line(memfs(tablestore, "stores", "show", store_id, "--url", other))
+    assert len(tablestore.emulator.requests) == before
+
+
+def test_a_service_of_an_older_generation(tablestore: Dialect) -> None:
+    assert isinstance(tablestore.emulator, Tablestore)
+    tablestore.emulator.guesses.old_generation = True
+    said = one_line(memfs(tablestore, "stores", "list", "--url", tablestore.url.replace("?", "/files?")))
+    assert "older generation" in said
+    assert len(tablestore.emulator.requests) == 1
+
+
+@pytest.mark.parametrize("name", ["qoder-memory", "modelstudio"])
+def test_an_expired_token(name: str, tmp_path: Path) -> None:
+    with dialect(name) as running:
+        running.emulator.faults.expired = True
+        said = one_line(memfs(running, "mount", str(tmp_path), "--url", running.url))
+        assert "401" in said
+        assert len(running.emulator.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "words"),
+    [
+        ("qoder-memory", "/api/v2/nothing", "404"),
+        ("modelstudio", "/api/v1/other", "404"),
+    ],
+)
+def test_a_wrong_endpoint(name: str, wrong: str, words: str) -> None:
+    with dialect(name) as running:
+        url = running.url.replace(f"/{running.emulator.base}", wrong)
+        assert words in one_line(memfs(running, "stores", "list", "--url", url))
+        assert len(running.emulator.requests) == 1
+
+
+def test_another_service_behind_the_url() -> None:
+    with dialect("modelstudio") as running:
+        url = running.url.replace("modelstudio+", "")
+        assert "the service answered 401" in one_line(memfs(running, "stores", "list", "--url", url))
+        assert len(running.emulator.requests) == 1
+
+
+@pytest.mark.parametrize(("generation", "said"), [("entry", "memory"), ("memory", "entry")])
+async def test_a_generation_that_was_named_wrongly_writes_nothing(generation: str, said: str) -> None:
+    with dialect(f"qoder-{generation}") as running:
+        assert isinstance(running.emulator, Qoder)
+        right = await open_service(running.url, actor=ACTOR, credentials=Credentials(environment=running.environment))
+        store = await right.create_store("Notes")
+        memory = await right.create_memory(store.id, "/a", "one")
+        wrong = await open_service(
+            f"{running.url}?generation={said}", actor=ACTOR, credentials=Credentials(environment=running.environment)
+        )
+        with pytest.raises(Exception, match="404"):
+            await wrong.update_memory(store.id, memory.id, content="two", precondition=memory.content_sha256)
+        assert (await right.retrieve_memory(store.id, memory.id)).content == "one"
+        await right.aclose()
+        await wrong.aclose()
+
+
+def test_no_command_line_shows_a_credential(tablestore: Dialect) -> None:
+    result = memfs(tablestore, "--debug", "stores", "list", "--url", tablestore.url.replace("?", "/nowhere?"))
+    assert result.returncode != 0
+    assert tablestore.environment["MEMFS_API_KEY"] not in result.stderr
