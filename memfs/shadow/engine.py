@@ -186,7 +186,7 @@ class Engine:
         """Keep the two alike until cancelled. Raises `DirectoryGone`."""
         replica = self.pair.replica
         local = replica.attached.service.capabilities.change_token
-        # A look asks the service only when the bound has passed; looking more often than that finds what the feed has by itself.
+        # A look asks the service only when the bound has passed; looking more often finds what the feed learnt by itself.
         interval = POLL_SECONDS if local else max(replica.feed.bound / 4, POLL_SECONDS)
         next_poll = next_scan = trio.current_time()
         next_scan += SCAN_SECONDS
