@@ -48,6 +48,9 @@ def _local(part: dict[str, Any]) -> Iterator[Budget]:
             ratio = median_of_ratios(part["warm_ms"][memfs][walk], part["warm_ms"][floor][walk])
             yield Budget(f"warm {walk} against the floor{note}", ratio, 1.25, "x")
         yield Budget(f"create+write+close against the floor{note}", _calls(part, "create", memfs, floor), 4, "x")
+        for work, limit in (("stat", 1.25), ("read", 1.25), ("ls -lR", 1.25), ("grep -r", 1.25), ("find", 1.25), ("create", 4)):
+            ratio = median_of_ratios(part["processor"][memfs][work], part["processor"][floor][work])
+            yield Budget(f"the same in processor time: {work}{note}", ratio, limit, "x")
 
 
 def _calls(part: dict[str, Any], call: str, subject: str, base: str) -> float:

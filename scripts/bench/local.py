@@ -14,7 +14,7 @@ from typing import Any
 from scripts.bench import running, stores, subjects
 from scripts.bench.running import Mounted
 from scripts.bench.tree import Tree
-from scripts.bench.workloads import WALKS
+from scripts.bench.workloads import CALLS, WALKS
 
 FLOOR, BARE_FLOOR = "floor", "floor --no-xattr"
 MEMFS, BARE_MEMFS = "memfs", "memfs --no-xattr"
@@ -23,36 +23,44 @@ SUBJECTS = (TMPFS, PASSTHROUGH, BARE_FLOOR, BARE_MEMFS, FLOOR, MEMFS)
 
 
 def compare(work: Path, tree: Tree, *, rounds: int, count: int, say: Callable[[str], None]) -> dict[str, Any]:
-    """Milliseconds of each walk, cold and warm, and microseconds of each call, for each subject and round."""
+    """Milliseconds of each walk, cold and warm, and microseconds of each call, for each subject and round.
+
+    `processor` has the same of the warm ones in processor time of client and file system together.
+    """
     warm: dict[str, dict[str, list[float]]] = {name: {walk: [] for walk in WALKS} for name in SUBJECTS}
     cold: dict[str, dict[str, list[float]]] = {name: {walk: [] for walk in WALKS} for name in (PASSTHROUGH, FLOOR, MEMFS)}
     calls: dict[str, dict[str, list[list[float]]]] = {name: {} for name in SUBJECTS}
+    processor: dict[str, dict[str, list[float]]] = {name: {} for name in SUBJECTS}
     with contextlib.ExitStack() as stack:
         mounted = {name: stack.enter_context(subject(name, work, tree)) for name in SUBJECTS}
         for number in range(rounds):
             say(f"local, round {number + 1} of {rounds}")
-            for name, subject_mount in mounted.items():
-                measured = run(subject_mount.directory, tree, "--walks", "all", "--passes", "2")["walks"]
-                for walk, (_, second) in measured.items():
-                    warm[name][walk].append(second)
-            for name, subject_mount in mounted.items():
-                measured = run(subject_mount.directory, tree, "--calls", "all", "--count", str(count))["calls"]
-                for call, times in measured.items():
-                    times.sort()
+            for name, mount in mounted.items():
+                measured = run(mount, tree, "--walks", "all", "--passes", "2")
+                for walk in WALKS:
+                    warm[name][walk].append(measured["walks"][walk][1])
+                    processor[name].setdefault(walk, []).append(measured["walks_cpu"][walk][1])
+            for name, mount in mounted.items():
+                measured = run(mount, tree, "--calls", "all", "--count", str(count))
+                for call in CALLS:
+                    times = sorted(measured["calls"][call])
                     calls[name].setdefault(call, []).append([times[len(times) // 2], times[int(len(times) * 0.99)]])
+                    processor[name].setdefault(call, []).append(measured["calls_cpu"][call][0])
     for name, walks in cold.items():
         say(f"local, {name} cold")
         for walk in walks:
             for _ in range(max(1, rounds // 2)):
                 with subject(name, work, tree) as fresh:
-                    walks[walk].append(run(fresh.directory, tree, "--walks", walk)["walks"][walk][0])
-    return {"notes": tree.notes, "directories": tree.directories, "warm_ms": warm, "cold_ms": cold, "calls_us": calls}
+                    walks[walk].append(run(fresh, tree, "--walks", walk)["walks"][walk][0])
+    shape = {"notes": tree.notes, "directories": tree.directories}
+    return {**shape, "warm_ms": warm, "cold_ms": cold, "calls_us": calls, "processor": processor}
 
 
-def run(directory: Path, tree: Tree, *arguments: str) -> dict[str, Any]:
-    """What the workloads print that run on a directory, in a process of their own on the processor of the file system."""
+def run(mount: Mounted, tree: Tree, *arguments: str) -> dict[str, Any]:
+    """What the workloads print that run on a mount, in a process of their own on the processor of the file system."""
     shape = ["--notes", str(tree.notes), "--directories", str(tree.directories), "--projects", str(tree.projects)]
-    printed = running.run(running.module("workloads", directory, *shape, *arguments))
+    process = ["--pid", str(mount.pid)] if mount.pid else []
+    printed = running.run(running.module("workloads", mount.directory, *shape, *process, *arguments))
     answer: dict[str, Any] = json.loads(printed)
     return answer
 

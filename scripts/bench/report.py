@@ -68,6 +68,13 @@ def _local(part: dict[str, Any]) -> Iterator[str]:
         rows.append([f"{walk}, cold", f"{statistics.median(base):.0f} ms", *shown])
     head = ["against the floor with attributes (p99 in brackets)", "floor", *SUBJECTS]
     yield from _table(f"On this machine: {shape}", head, rows)
+    rows = []
+    for work in (*WALKS, *CALLS):
+        base = part["processor"][FLOOR][work]
+        unit = "ms" if work in WALKS else "us"
+        ratios = [_number(median_of_ratios(part["processor"][name][work], base)) for name in SUBJECTS]
+        rows.append([work, f"{statistics.median(base):.0f} {unit}", *ratios])
+    yield from _table("The same, warm, in processor time of client and file system", ["", "floor", *SUBJECTS], rows)
 
 
 def _remote(round_trip: str, part: dict[str, Any]) -> Iterator[str]:

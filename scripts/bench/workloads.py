@@ -4,6 +4,9 @@
     python -m scripts.bench.workloads DIRECTORY --walks find,grep   pass over the whole tree, times in milliseconds
     python -m scripts.bench.workloads DIRECTORY --calls stat,save   single calls, times in microseconds
 
+With --pid, the process of the file system, also the processor time of each, its own and the client's: what a busy machine
+changes least.
+
 Prints one JSON object. A pass that does not see every note, and a call that fails, end the program with an error: what is fast
 because it did nothing is not counted. Standard library only.
 """
@@ -12,6 +15,7 @@ import argparse
 import json
 import os
 import random
+import resource
 import subprocess
 import sys
 import tempfile
@@ -64,6 +68,16 @@ def cat(directory: Path, tree: Tree) -> None:
 
 
 WALKS: dict[str, Callable[[Path, Tree], None]] = {"find": find, "ls -lR": ls, "grep -r": grep, "cat all": cat}
+
+
+def processor_us(pid: int | None) -> float:
+    """Microseconds of processor time that this process, what it ran, and the process `pid` have used so far."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    used = time.process_time_ns() / 1e3 + (children.ru_utime + children.ru_stime) * 1e6
+    if pid is not None:
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            used += int((task / "schedstat").read_text().split()[0]) / 1e3
+    return used
 
 
 def walk(name: str, directory: Path, tree: Tree) -> float:
@@ -176,6 +190,7 @@ def main() -> None:
     parser.add_argument("--walks", metavar="NAMES", help=f"all, or some of {', '.join(WALKS)}")
     parser.add_argument("--passes", type=int, default=1, help="how often each walk is made (default 1)")
     parser.add_argument("--calls", metavar="NAMES", help=f"all, or some of {', '.join(CALLS)}")
+    parser.add_argument("--pid", type=int, help="the process of the file system")
     parser.add_argument("--count", type=int, default=400, help="how many calls of each (default 400)")
     arguments = parser.parse_args()
     tree = Tree(arguments.notes, arguments.directories, arguments.projects)
@@ -183,16 +198,22 @@ def main() -> None:
     try:
         if arguments.fill:
             tree.write(directory)
-        walks = {
-            name: [walk(name, directory, tree) for _ in range(arguments.passes)]
-            for name in chosen(arguments.walks, list(WALKS))
-        }
+        result: dict[str, dict[str, list[float]]] = {"walks": {}, "walks_cpu": {}, "calls": {}, "calls_cpu": {}}
+        for name in chosen(arguments.walks, list(WALKS)):
+            for _ in range(arguments.passes):
+                before = processor_us(arguments.pid)
+                result["walks"].setdefault(name, []).append(walk(name, directory, tree))
+                result["walks_cpu"].setdefault(name, []).append((processor_us(arguments.pid) - before) / 1e3)
         names = chosen(arguments.calls, CALLS)
-        calls = Calls(directory, tree, arguments.count) if names else None
-        times = {name: call(name, calls, arguments.count) for name in names if calls is not None}
+        if names:
+            calls = Calls(directory, tree, arguments.count)
+            for name in names:
+                before = processor_us(arguments.pid)
+                result["calls"][name] = call(name, calls, arguments.count)
+                result["calls_cpu"][name] = [(processor_us(arguments.pid) - before) / arguments.count]
     except (Wrong, OSError) as error:
         sys.exit(f"{directory}: {error}")
-    print(json.dumps({"walks": walks, "calls": times}))
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":
