@@ -214,7 +214,8 @@ class ModelStudio(Emulator):
         store, body = self._store(store_id), self._body(request)
         self._writable(store_id)
         if "metadata" in body:
-            store.metadata = self._checked_metadata(body["metadata"])
+            given = body["metadata"] if isinstance(body["metadata"], dict) else {}
+            store.metadata = self._checked_metadata({key: value for key, value in given.items() if value is not None})
         if "name" in body:
             if not isinstance(body["name"], str) or not 1 <= len(body["name"]) <= 255:
                 raise _invalid("name has 1 to 255 characters")

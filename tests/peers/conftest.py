@@ -17,9 +17,17 @@ NODE_MODULES = ROOT / "build" / "node" / "node_modules"
 PYTHON_SDKS = {"anthropic-2": "anthropic>=2.14,<3", "anthropic-1": "anthropic>=1.17,<2"}
 
 
+OTHER_SDKS = {
+    "tablestore": "tablestore-agent-storage==1.0.10",
+    "qoder": "qca-sdk==0.11.0",
+    "modelstudio": "dashscope==2.0.2",
+}
+"""Those of the other services, which drive the emulators."""
+
+
 def python_sdk(name: str) -> Path:
-    """The folder of one of `PYTHON_SDKS`, for PYTHONPATH; fetched by its first test and kept."""
-    folder, requirement = BUILD / name, PYTHON_SDKS[name]
+    """The folder of one of these SDKs, for PYTHONPATH; fetched by its first test and kept."""
+    folder, requirement = BUILD / name, {**PYTHON_SDKS, **OTHER_SDKS}[name]
     done = folder / "requirement"
     if not done.is_file() or done.read_text() != requirement:
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--upgrade"]
