@@ -46,6 +46,11 @@ soak: ## the tests of faults at full length: an hour of kills, bad networks, out
 	TEST_SOAK_NETWORK_SECONDS=30 TEST_SOAK_OUTAGE_SECONDS=60 TEST_SOAK_STALL_SECONDS=30 TEST_SOAK_SECONDS=600 \
 	TEST_SOAK_WATCHDOG=3600 $(PYTEST) -s tests/faults $(ARGS)
 
+.PHONY: nightly
+nightly: ## what takes long: random calls, CPython's own tests, stress-ng and fio on a mount (about an hour)
+	@scripts/setup --nightly-tools
+	MODEL_STEPS=10000 FSX_OPERATIONS=60000 $(PYTEST) tests/mount/model tests/mount/posix/test_fsx.py tests/nightly/nightly_*.py $(ARGS)
+
 .PHONY: clean
 clean: ## remove what the other targets made, .venv included
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
