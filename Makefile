@@ -44,7 +44,7 @@ soak: ## the tests of faults at full length: an hour of kills, bad networks, out
 	@scripts/setup --test-tools
 	TEST_SOAK_KILLS=200 TEST_SOAK_EDITS=200 TEST_SOAK_READS=10000 TEST_SOAK_IDLE_SECONDS=60 TEST_SOAK_BUSY_SECONDS=60 \
 	TEST_SOAK_NETWORK_SECONDS=30 TEST_SOAK_OUTAGE_SECONDS=60 TEST_SOAK_STALL_SECONDS=30 TEST_SOAK_SECONDS=600 \
-	TEST_SOAK_WATCHDOG=3600 $(PYTEST) -s tests/faults $(ARGS)
+	TEST_SOAK_WATCHDOG=3600 $(PYTEST) -s --timeout=0 tests/faults $(ARGS)
 
 .PHONY: nightly
 nightly: ## what takes long: random calls, CPython's own tests, stress-ng and fio on a mount (about an hour)
