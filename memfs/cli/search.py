@@ -23,9 +23,7 @@ LONGEST_NAME = 255 - len(".json")
 @click.command()
 @click.argument("query")
 @click.argument("store", required=False)
-@click.option(
-    "--mountpoint", metavar="DIR", help="Which mount; else the one you are in, /mnt/memory, or the only one."
-)
+@click.option("--mountpoint", metavar="DIR", help="Which mount; else the one you are in, /mnt/memory, or the only one.")
 @click.option("-n", "--limit", type=click.IntRange(min=1), default=10, show_default=True, help="Show so many answers.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each store.")
 @click.option("--scope", metavar="APP/TENANT/AGENT/RUN", help="Search here; later parts may be left out or '*' (Tablestore).")
@@ -34,9 +32,7 @@ LONGEST_NAME = 255 - len(".json")
 @click.option("--top-k", type=int, metavar="N", help="So many results of each kind, at most 50 (Tablestore).")
 @click.option("--min-similarity", type=float, metavar="X", help="Least similarity, 0 to 1 (Tablestore).")
 @click.option("--min-score", type=float, metavar="X", help="Least score, 0 to 1 (Tablestore).")
-@click.option(
-    "--metadata", multiple=True, metavar="KEY=VALUE", help="Only with this metadata, repeatable (Tablestore)."
-)
+@click.option("--metadata", multiple=True, metavar="KEY=VALUE", help="Only with this metadata, repeatable (Tablestore).")
 @click.option("--no-rerank", is_flag=True, help="Do not rank the results a second time (Tablestore).")
 @click.option("--evidence", is_flag=True, help="Show the messages that the results come from (Tablestore).")
 @click.option(

@@ -234,10 +234,3 @@ class Listing:
             attached.forget(file)
         attached.tree.detach(directory)
         directory.dead = True
-
-
-def _is_legal(path: str) -> bool:
-    """Whether each segment of a path (or prefix) can be a name at all; a hostile service may say anything."""
-    if not path.startswith("/"):
-        return False
-    return not any(segment in ("", ".", "..") or "\0" in segment for segment in path[1:].removesuffix("/").split("/"))

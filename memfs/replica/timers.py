@@ -49,6 +49,6 @@ class Timers:
     async def _act(self, action: Action) -> None:
         try:
             await action()
-        except Exception as error:  # noqa: BLE001 - a mount must outlive every surprise
+        except Exception as error:
             log.exception("something that was to be done later failed", exc_info=error)
             self.surprised(error)
