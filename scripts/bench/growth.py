@@ -21,8 +21,8 @@ EMBEDDED, OVER_SERVE = "embedded", "serve"
 
 
 def tree_of(notes: int) -> Tree:
-    """Twenty notes to a directory, a hundred directories to a project."""
-    return Tree(notes, notes // 20, max(1, notes // 2000))
+    """Twenty notes to a directory, a hundred directories to a project, and at least two projects: all are of one depth."""
+    return Tree(notes, notes // 20, max(2, notes // 2000))
 
 
 def compare(
@@ -84,8 +84,9 @@ class Place:
         tree = self.tree
         # All in the first project, so that the names above are known after the first look, whatever the size.
         of_project = range(0, tree.directories, tree.projects)
-        first = of_project[2 * turn % len(of_project)]
-        second = of_project[(2 * turn + 1) % len(of_project)]
+        if 2 * turn + 1 >= len(of_project):
+            return
+        first, second = of_project[2 * turn], of_project[2 * turn + 1]
         with timed(self.listed):
             names = os.listdir((self.mount.directory / tree.path(first)).parent)
         if len(names) != tree.notes // tree.directories:
