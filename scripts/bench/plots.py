@@ -30,7 +30,8 @@ def bars(axes: Axes, groups: list[str], series: dict[str, list[float]]) -> None:
     width = 0.8 / len(series)
     for number, (name, values) in enumerate(series.items()):
         places = [group + (number - (len(series) - 1) / 2) * width for group in range(len(groups))]
-        axes.bar(places, values, width, label=name, color=COLOURS[name])
+        shown = "rclone (uploads later)" if name == "rclone" else name
+        axes.bar(places, values, width, label=shown, color=COLOURS[name])
     axes.set_xticks(range(len(groups)), groups)
     axes.legend(frameon=False)
     for side in ("top", "right"):
@@ -96,11 +97,11 @@ def growth(part: dict[str, Any], folder: Path) -> None:
     )
     for axes, title, unit in ((times, "First look at a place, and a save", "milliseconds"), (memory, "Resident memory", "MB")):
         axes.set_xscale("log")
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(0, axes.get_ylim()[1] * 1.5)  # room for the legend
         axes.set_xlabel("memories in the store")
         axes.set_ylabel(unit)
         axes.set_title(title)
-        axes.legend(frameon=False)
+        axes.legend(frameon=False, ncols=2, loc="upper left", fontsize="small")
     save(figure, folder / "growth.png")
 
 

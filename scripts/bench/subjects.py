@@ -175,9 +175,9 @@ def versions() -> dict[str, str]:
     lines = {
         "kernel": os.uname().release,
         "python": sys.version.split()[0],
-        "sshfs": _first(["sshfs", "--version"]),
-        "s3fs": _first(["s3fs", "--version"]),
-        "rclone": _first(["rclone", "version"]),
+        "sshfs": _line(["sshfs", "--version"], "SSHFS"),
+        "s3fs": _line(["s3fs", "--version"], "Amazon"),
+        "rclone": _line(["rclone", "version"], "rclone"),
     }
     pip: Command = [running.PEERS_PYTHON, "-m", "pip", "list", "--format", "freeze", "--disable-pip-version-check"]
     for line in running.run(pip).splitlines():
@@ -187,5 +187,8 @@ def versions() -> dict[str, str]:
     return lines
 
 
-def _first(command: list[str]) -> str:
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[0]
+def _line(command: list[str], start: str) -> str:
+    """The number in the line of a command's output that begins so."""
+    printed = subprocess.run(command, capture_output=True, text=True, check=True)
+    line = next(line for line in (printed.stdout + printed.stderr).splitlines() if line.startswith(start))
+    return next(word.lstrip("vV") for word in line.split() if word.lstrip("vV")[:1].isdigit())
