@@ -20,8 +20,8 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 DEFAULT_TIMEOUT_SECONDS = 8.0
 
 URL_HELP = (
-    "Where the stores are: sqlite:///PATH, postgresql://... or https://...; "
-    "else $MEMFS_URL, else a database in your data directory."
+    "Where the stores are: sqlite:///PATH, postgresql://..., https://..., qoder+https://..., tablestore+https://... "
+    "or modelstudio+https://...; else $MEMFS_URL, else a database in your data directory."
 )
 
 

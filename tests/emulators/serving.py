@@ -1,5 +1,6 @@
 """An emulator on a real socket: one thread, one request after the other, and faults on demand."""
 
+import asyncio
 import contextlib
 import json
 import os
@@ -145,6 +146,14 @@ def _json(raw: bytes) -> Any:
         return "this is no JSON"
 
 
+class _Server(uvicorn.Server):
+    """Ends as soon as it is told to: a test that starts one each time must not wait a tenth of a second for that."""
+
+    async def main_loop(self) -> None:
+        while not self.should_exit:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)  # the other thread sets it
+
+
 @contextlib.contextmanager
 def served(emulator: Emulator, *, tls: bool = False) -> Iterator[str]:
     """The emulator's address (``http://127.0.0.1:PORT``, without its base) while it runs.
@@ -157,7 +166,7 @@ def served(emulator: Emulator, *, tls: bool = False) -> Iterator[str]:
             files = stack.enter_context(_certificate())
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         config = uvicorn.Config(emulator, log_config=None, lifespan="off", timeout_graceful_shutdown=1, **files)
-        server = uvicorn.Server(config)
+        server = _Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="emulator")
         thread.start()
         try:
@@ -168,7 +177,7 @@ def served(emulator: Emulator, *, tls: bool = False) -> Iterator[str]:
                 time.sleep(0.005)
             yield f"{'https' if tls else 'http'}://127.0.0.1:{listener.getsockname()[1]}"
         finally:
-            server.should_exit = True
+            server.should_exit = server.force_exit = True
             thread.join(10)
             assert not thread.is_alive()
 
