@@ -130,13 +130,14 @@ class Base(pyfuse3.Operations):
         """What stat(2) shows of a node that the kernel knows.
 
         While somebody holds open what had the same number before (a file that was replaced), the node shows the one by which
-        the kernel knows it: programs that follow a name (`tail -F`) tell by the number that it means another file now.
+        the kernel knows it, and keeps that while it is open itself: programs that follow a name (`tail -F`) tell by the number
+        that it means another file now.
         """
         entry = self.attributes.of(node)
-        if node.bound is not None and node.bound != node.number:
-            holder = self.inodes.get(node.number)
-            if holder is not None and holder is not node and holder.handles:
-                entry.st_ino = pyfuse3.InodeT(node.bound)
+        if not isinstance(node, File) or node.bound is None:
+            return entry
+        if node.handles or (not node.dead and node.number in node.volume.attached.held):
+            entry.st_ino = pyfuse3.InodeT(node.bound)
         return entry
 
     def answer(self, node: Node, name: str) -> pyfuse3.EntryAttributes:

@@ -6,6 +6,7 @@ import gc
 import logging
 import os
 import signal
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from functools import partial
@@ -37,6 +38,8 @@ log = logging.getLogger(__name__)
 
 STATUS_SECONDS = 1.0
 VERSIONS_NAME = ".versions"
+GUARD_SECONDS = 24 * 60 * 60.0
+"""How long a service that was found to detect conflicts is believed to go on with it."""
 SEARCH_NAME = ".search"
 STRUCTURED_NAME = ".memories"
 
@@ -93,7 +96,7 @@ async def _serve(options: MountOptions, open_service: Callable[[], Awaitable[Mem
                 )
             )
             replicas.append(replica)
-            await _try_guard(service, replica, notices)
+            await _try_guard(service, replica, notices, options.state_directory)
         root = MountRoot(replicas, now_ns())
         if options.index:
             root.views[INDEX_NAME] = index_file(options.attachments, root.created_ns)
@@ -138,12 +141,19 @@ def _views(replica: Replica, options: MountOptions) -> dict[str, ViewDirectory |
     return views
 
 
-async def _try_guard(service: MemoryStore, replica: Replica, notices: Notices) -> None:
+async def _try_guard(service: MemoryStore, replica: Replica, notices: Notices, state_directory: Path) -> None:
     """Where it is not sure that a service detects conflicts, find out, and say loudly when it does not."""
     if not isinstance(service, TriesGuard) or replica.attached.read_only:
         return
+    # It leaves two versions in the history, so that what was found good is believed for a day.
+    proof = state_directory / replica.attached.store_id / "guard-tried"
+    with contextlib.suppress(OSError):
+        if time.time() - proof.stat().st_mtime < GUARD_SECONDS:
+            return
     try:
         trouble = await service.try_guard(replica.attached.store_id)
+        if trouble is None:
+            proof.touch(mode=0o600)
     except MemfsError as error:
         trouble = f"whether this service detects conflicts could not be found out: {error.message}"
     if trouble is not None:

@@ -5,7 +5,7 @@ atomic save the name still points at the temporary file's inode, an *alias*. As 
 answers with the node's own number, and the kernel lets the alias go.
 """
 
-from memfs.replica.tree import Inode, Node, inode_for
+from memfs.replica.tree import File, Inode, Node, inode_for
 
 ROOT = Inode(1)
 
@@ -30,7 +30,7 @@ class InodeTable:
         wanted = node.number
         if bound == wanted:
             return wanted
-        if bound is None or node.handles == 0:
+        if (bound is None or node.handles == 0) and not self._is_taken(node):
             holder = self._nodes.get(wanted)
             if holder is None or holder is node or self._has_left(holder, wanted):
                 node.bound = wanted
@@ -43,6 +43,11 @@ class InodeTable:
         node.bound = alias
         self._nodes[alias] = node
         return alias
+
+    @staticmethod
+    def _is_taken(node: Node) -> bool:
+        """Whether a file that had this number is gone, but still open."""
+        return isinstance(node, File) and node.number in node.volume.attached.held
 
     @staticmethod
     def _has_left(holder: Node, number: Inode) -> bool:

@@ -62,6 +62,8 @@ class Attached:
     """Memories that do not show, because a file with unstored bytes has their name: the feed comes back to them."""
     elsewhere: set[VersionId] = field(default_factory=set)
     """Versions that this mount met under another path than it shows: the feed brings them to their place."""
+    held: dict[Inode, int] = field(default_factory=dict)
+    """The inode numbers of replaced and removed files that somebody still holds open, and how many bear each."""
     edition: int = 0
     """Counts the changes that this mount made in the store."""
     pending: set[File] = field(default_factory=set)

@@ -344,13 +344,20 @@ class Feed:
         known_ns = head.updated_ns - head.updated_ns % resolution if head is not None else 0
         if capabilities.strict_time_order:
             return newest if time_ns(newest.created_at) >= known_ns else None
+        # Where the history does not tell what a memory calls its newest version, only the memory does.
+        told = capabilities.head_versions or newest.operation == "deleted"
+        same = file is not None and head is not None and (head.sha256, file.path) == (newest.content_sha256, newest.path)
+        if same and not told:
+            return None
         twice = sum(version.created_at == newest.created_at for version in found) > 1
-        if not twice and (head is None or time_ns(newest.created_at) > known_ns):
+        if told and not twice and (head is None or time_ns(newest.created_at) > known_ns):
             return newest
         try:
             memory = await attached.service.retrieve_memory(attached.store_id, newest.memory_id, view="basic")
         except NotFound:
             return next((version for version in found if version.operation == "deleted"), None)
+        if not told and memory.memory_version_id in attached.known_versions:
+            return None  # a rename of this mount may be half done: its path is told by nobody else
         known = file is not None and head is not None and head.version_id == memory.memory_version_id
         return None if known and file is not None and file.path == memory.path else memory
 

@@ -61,6 +61,9 @@ class Entries:
         elif file.local_key is not None:
             # The bytes stay for those who hold it open; a remount must not find the name again.
             attached.journal.remove_local_file(file.local_key)
+        if file.handles:
+            number = file.held_number = file.shown_number
+            attached.held[number] = attached.held.get(number, 0) + 1
         if file.bound is not None:
             attached.attributes_changed(file)
 

@@ -18,7 +18,7 @@ from memfs.replica.errors import CutShort, InvalidArgument, StateFull
 from memfs.replica.handles import Handle
 from memfs.replica.parking import Parking
 from memfs.replica.scratch import SETTLE_SECONDS, SHARED_COMMIT_SECONDS
-from memfs.replica.tree import File, Head, Kind, Meta
+from memfs.replica.tree import File, Head, Inode, Kind, Meta
 from memfs.replica.walks import Walks
 
 RETRY_SECONDS = 2.0
@@ -60,7 +60,7 @@ class Files:
         return handle
 
     def opened(self, handle: Handle) -> None:
-        handle.file.open_handles.append(handle)
+        handle.file.open_handles += (handle,)
         handle.file.handles += 1
 
     async def read(self, handle: Handle, offset: int, size: int) -> bytes:
@@ -240,11 +240,20 @@ class Files:
         handle.wrote = False
         handle.flushed = True
 
+    def _let_go(self, number: Inode) -> None:
+        held = self.attached.held
+        held[number] -= 1
+        if not held[number]:
+            del held[number]
+
     async def release(self, handle: Handle) -> None:
         """The last descriptor was closed; nobody hears what happens now, so failures are noted and the bytes kept."""
         file = handle.file
-        file.open_handles.remove(handle)
+        file.open_handles = tuple(other for other in file.open_handles if other is not handle)
         file.handles -= 1
+        if file.held_number is not None and not file.handles:
+            self._let_go(file.held_number)
+            file.held_number = None
         draft = file.draft
         if draft is None:
             return

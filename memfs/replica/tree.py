@@ -192,6 +192,7 @@ class File(Node):
         "continues_park",
         "draft",
         "head",
+        "held_number",
         "journal_key",
         "kind",
         "lag",
@@ -217,16 +218,24 @@ class File(Node):
         """Set while this file, renamed to a backup name, may yet turn out to be a plain rename."""
         self.continues_park = False
         """The journal says that the memory is to be deleted, until this file, which continues it, is stored."""
+        self.held_number: Inode | None = None
+        """The number that it showed when it lost its name while it was open."""
         self.memory_id: MemoryId | None = None
         """The id that the memory will get, where this side chooses it; meant for a file without a head."""
         self.journal_key: int | None = None
         """The row of the journal that keeps the draft."""
         self.local_key: int | None = None
         """The local file that holds the bytes of a scratch or settling file."""
-        self.open_handles: list[Handle] = []
+        self.open_handles: tuple[Handle, ...] = ()
+        """Not a list, which would take memory in each of a hundred thousand files that nobody has open."""
         self.lock: trio.Lock | None = None
         self.committed_at = float("-inf")
         """When the last commit ended, on trio's clock."""
+
+    @property
+    def shown_number(self) -> Inode:
+        """The number that stat(2) shows: while it is open, the one it was opened by."""
+        return self.bound if self.handles and self.bound is not None else self.number
 
     @property
     def unflushed(self) -> bool:
