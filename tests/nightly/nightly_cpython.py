@@ -42,6 +42,7 @@ DOCUMENTED = re.compile(
     r"|\[Errno 27\]"  # EFBIG: more than a memory holds
     r"|\[Errno 36\]"  # ENAMETOOLONG: deeper than twenty segments, longer than 1,024 bytes
     r"|\[Errno 1\]"  # EPERM: links
+    r"|\[Errno (17|20)\][^\n]*@test_\d+_tmp"  # a file that a class left, whose set-up was refused, is in the way of the next
 )
 FOLLOWING = {
     "test_chmod_follow_symlinks_true": "its link could not be made",

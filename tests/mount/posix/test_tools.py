@@ -5,6 +5,7 @@ import os
 import subprocess
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -117,34 +118,35 @@ def test_paging(project: Place) -> None:
 
 
 @pytest.fixture
-def follower(place: Place) -> Iterator[subprocess.Popen[str]]:
-    """`tail -F` of a log, reading it every tenth of a second."""
+def follower(place: Place) -> Iterator[Path]:
+    """What `tail -F` of a log prints; it looks every tenth of a second."""
     (place / "log.md").write_text("one\n")
-    process = subprocess.Popen(
-        ["tail", "-n", "+1", "-s", "0.1", "-F", "log.md"],
-        cwd=place.path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    yield process
+    output = place.mount.plain / "followed"
+    with output.open("wb") as stdout:
+        command = ["tail", "-n", "+1", "-s", "0.1", "-F", "log.md"]
+        process = subprocess.Popen(command, cwd=place.path, stdout=stdout, stderr=subprocess.DEVNULL)
+    yield output
     process.kill()
-    process.communicate()
+    process.wait()
 
 
-def test_following_a_log(place: Place, follower: subprocess.Popen[str]) -> None:
+def test_following_a_log(place: Place, follower: Path) -> None:
     """What this mount appends, what another session appends, and what takes the file's place shows."""
-    assert follower.stdout is not None
-    assert follower.stdout.readline() == "one\n"
+    expected = "one\n"
+    eventually(follower.read_text, expected, within=5)
     place.sh("echo two >> log.md")
-    assert follower.stdout.readline() == "two\n"
+    expected += "two\n"
+    eventually(follower.read_text, expected, within=5)
     place.inspector.put(place.at("log.md"), "one\ntwo\nthree\n")
-    assert follower.stdout.readline() == "three\n"
-    for number in range(3):
+    expected += "three\n"
+    eventually(follower.read_text, expected, within=5)
+    for number in range(4):
         place.sh(f"cat log.md && echo replaced {number} > log.md.tmp && mv log.md.tmp log.md")
-        assert follower.stdout.readline() == f"replaced {number}\n"
+        expected += f"replaced {number}\n"
+        eventually(follower.read_text, expected, within=5)
     place.sh("rm log.md; sleep 0.3; echo again > log.md")
-    assert follower.stdout.readline() == "again\n"
+    expected += "again\n"
+    eventually(follower.read_text, expected, within=5)
 
 
 def test_watching(place: Place) -> None:
