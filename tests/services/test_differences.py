@@ -349,6 +349,8 @@ def test_modelstudio_guard_is_tried_at_the_mount(database: Database, running: Di
         assert store.memories() == {}
         assert re.fullmatch(r"/\.memfs-guard-[0-9a-f]{16}\.tmp", store.history()[0].path or "")
         assert [version.operation for version in store.history()] == ["created", "deleted"]
+        mount.remount()
+        assert len(store.history()) == 2  # tried today already
 
 
 @mounts_of("modelstudio")

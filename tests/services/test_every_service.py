@@ -38,6 +38,24 @@ def test_a_save_is_one_mutation_and_one_version(mount: Mount, running: Dialect) 
     assert len(mount.inspector.versions("/a.md")) == 5
 
 
+def test_what_was_saved_here_is_no_news(mount: Mount) -> None:
+    (mount.store / "d").mkdir()
+    (mount.store / "a.md").write_text("one\n")
+    (mount.store / "d" / "b.md").write_text("two\n")
+    os.rename(mount.store / "d", mount.store / "e")
+
+    def seen() -> list[object]:
+        files = [mount.store / "a.md", mount.store / "e" / "b.md"]
+        return [
+            (os.stat(file).st_mtime_ns, os.stat(file).st_ino, os.getxattr(file, "user.memory.version_id")) for file in files
+        ]
+
+    before = seen()
+    for _ in range(3):
+        time.sleep(1.5)
+        assert seen() == before
+
+
 def test_reading_asks_little(mount: Mount, running: Dialect) -> None:
     mount.inspector.put_all((f"/d/{number}.md", f"{number}\n") for number in range(30))
     time.sleep(2.5)
