@@ -94,8 +94,7 @@ class Calls:
     """Each method is one thing that an agent's tool does, in a directory beside the tree. The turn numbers the calls."""
 
     def __init__(self, directory: Path, tree: Tree, count: int) -> None:
-        self.own = str(directory / "bench-calls")
-        os.makedirs(self.own, exist_ok=True)
+        self.own = tempfile.mkdtemp(prefix="bench-calls-", dir=directory)
         chosen = random.Random(7).sample(range(tree.notes), min(count, tree.notes))
         self.notes = [str(directory / tree.path(number)) for number in chosen]
         self.content = text(1).encode()
