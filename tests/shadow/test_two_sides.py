@@ -132,9 +132,13 @@ def test_what_no_memory_can_hold_is_told_and_stays(shadow: Shadow, program: Prog
     assert done.returncode == 1
     assert "not in the store" in done.stderr
     assert shadow.inspector.memories() == {"/good": "x"}
-    (status,) = program.objects("status", shadow.root)
-    reasons = {unsaved["path"]: unsaved["reason"] for unsaved in status["stores"][0]["unsaved"]}
-    assert set(reasons) == {"/big", "/binary", "/link", "/con\x07trol"}
+
+    def unsaved() -> dict[str, str]:
+        (status,) = program.objects("status", shadow.root)  # as of the last second
+        return {one["path"]: one["reason"] for one in status["stores"][0]["unsaved"]}
+
+    eventually(lambda: set(unsaved()), {"/big", "/binary", "/link", "/con\x07trol"}, within=5)
+    reasons = unsaved()
     assert all(":" in reason for reason in reasons.values())
     for name in ("big", "binary", "link", "con\x07trol"):
         (shadow.store / name).unlink()
