@@ -47,7 +47,7 @@ def test_what_was_saved_here_is_no_news(mount: Mount) -> None:
     def seen() -> list[object]:
         files = [mount.store / "a.md", mount.store / "e" / "b.md"]
         return [
-            (os.stat(file).st_mtime_ns, os.stat(file).st_ino, os.getxattr(file, "user.memory.version_id")) for file in files
+            (os.stat(file).st_ino, os.stat(file).st_mtime_ns, os.getxattr(file, "user.memory.version_id")) for file in files
         ]
 
     before = seen()
