@@ -26,6 +26,8 @@ from memfs.replica.parking import Parking
 from memfs.replica.tree import Directory, File, Head, spread_time, time_ns
 
 OVERLAP = timedelta(seconds=10)
+ASKED_ONE_BY_ONE = 4
+"""So many memories are asked for what their versions do not tell; for more, one listing is less."""
 TRIM_ABOVE = 1000
 """How much is remembered of changes before what is old is forgotten."""
 REMEMBER_CHANGED_SECONDS = 60.0
@@ -254,7 +256,13 @@ class Feed:
                 candidates.setdefault(version.memory_id, []).append(version)
         # What changed here while the answer was on its way, or is changing, waits for the next poll.
         waiting = {key for key in candidates if self._is_changing(key, started)}
-        newest_of = {key: await self._newest_of(found) for key, found in candidates.items() if key not in waiting}
+        untold = {key for key, found in candidates.items() if key not in waiting and self._is_untold(found[0])}
+        if len(untold) > ASKED_ONE_BY_ONE:
+            await self.relist()
+        else:
+            untold = set()
+        asked = {key: found for key, found in candidates.items() if key not in waiting and key not in untold}
+        newest_of = {key: await self._newest_of(found) for key, found in asked.items()}
         waiting |= {key for key in newest_of if self._is_changing(key, started)}
         self._apply({key: change for key, change in newest_of.items() if key not in waiting})
         await self._show_unblocked()
@@ -297,6 +305,17 @@ class Feed:
             old = self._newest is not None and bool(page.data) and page.data[-1].created_at < self._newest - OVERLAP
             if page_token is None or old or (since is None and not unseen):
                 return found
+
+    def _is_untold(self, version: MemoryVersion) -> bool:
+        """Whether `version` may be news, and only the memory itself tells what it calls its newest version."""
+        attached = self.attached
+        if attached.service.capabilities.head_versions or version.operation == "deleted":
+            return False
+        file = attached.tree.by_id.get(version.memory_id)
+        if file is None or file.head is None or file.head.sha256 != version.content_sha256:
+            return True
+        # One that this mount renamed is on its way to the path that the version tells.
+        return file.path != version.path and file.head.version_id not in attached.known_versions
 
     def _is_changing(self, memory_id: MemoryId, started: float) -> bool:
         if self.attached.changed_here.get(memory_id, float("-inf")) >= started:
@@ -346,8 +365,7 @@ class Feed:
             return newest if time_ns(newest.created_at) >= known_ns else None
         # Where the history does not tell what a memory calls its newest version, only the memory does.
         told = capabilities.head_versions or newest.operation == "deleted"
-        same = file is not None and head is not None and (head.sha256, file.path) == (newest.content_sha256, newest.path)
-        if same and not told:
+        if not told and not self._is_untold(newest):
             return None
         twice = sum(version.created_at == newest.created_at for version in found) > 1
         if told and not twice and (head is None or time_ns(newest.created_at) > known_ns):
