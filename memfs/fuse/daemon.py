@@ -5,9 +5,8 @@ import errno
 import gc
 import logging
 import os
-import signal
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -25,6 +24,7 @@ from memfs.replica.blobs import DISK_BYTES, BlobCache, DiskBlobs
 from memfs.replica.drafts import now_ns
 from memfs.replica.errors import DrainIncomplete
 from memfs.replica.notices import Notices
+from memfs.replica.process import ending_signals, run_loop
 from memfs.replica.replica import Replica, open_replica, place_key
 from memfs.replica.tasks import outlive
 from memfs.stores.base import MemoryStore, TriesGuard
@@ -54,18 +54,7 @@ def run(
     `open_service` is awaited inside the event loop (trio). Raises `MemfsError` when the mount cannot be made, and
     `memfs.replica.errors.DrainIncomplete` when something written could not be stored: the message says what is kept where.
     """
-    try:
-        trio.run(_serve, options, open_service, ready)
-    except BaseExceptionGroup as group:
-        known = group.subgroup(MemfsError)
-        if known is None:
-            raise
-        raise _first(known) from group
-
-
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    error = group.exceptions[0]
-    return _first(error) if isinstance(error, BaseExceptionGroup) else error
+    run_loop(_serve, options, open_service, ready)
 
 
 async def _serve(options: MountOptions, open_service: Callable[[], Awaitable[MemoryStore]], ready: Callable[[], None]) -> None:
@@ -107,7 +96,7 @@ async def _serve(options: MountOptions, open_service: Callable[[], Awaitable[Mem
             replica.attached.attributes_changed = operations.attributes_changed
             operations.store_views[replica.name] = _views(replica, options)
         drain = _Drain(replicas, options.drain_timeout)
-        signals = stack.enter_context(_signals())
+        signals = stack.enter_context(ending_signals())
         _mount(operations, options, replicas)
         try:
             async with trio.open_nursery() as nursery:
@@ -159,17 +148,6 @@ async def _try_guard(service: MemoryStore, replica: Replica, notices: Notices, s
     if trouble is not None:
         log.error("%s: %s", replica.name, trouble)
         notices.error(store=replica.name, path="", operation="mount", error="ENOLCK", message=trouble)
-
-
-@contextlib.contextmanager
-def _signals() -> Iterator[AsyncIterator[int]]:
-    """SIGTERM and SIGINT as they come. They end the process never again: what waits is stored first, and one that comes when
-    all
-    is stored must not make that look like a failure."""
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, signal.SIG_IGN)  # what the receiver below puts back at its end
-    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        yield signals
 
 
 def _disk_cache(options: MountOptions, service: MemoryStore) -> DiskBlobs | None:

@@ -10,7 +10,7 @@ import logging
 import os
 import shutil
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from memfs.model.errors import MemfsError
 from memfs.replica.blobs import BlobCache
 from memfs.replica.errors import DrainIncomplete
 from memfs.replica.notices import Notices
+from memfs.replica.process import ending_signals, run_loop
 from memfs.replica.replica import open_replica, state_path
 from memfs.shadow.baseline import Baseline
 from memfs.shadow.engine import Engine
@@ -50,18 +51,7 @@ def run(options: ShadowOptions, open_service: Callable[[], Awaitable[MemoryStore
     """
     # A read lease (memfs.shadow.disk) that is broken while we hold it for a moment sends this; its default ends a process.
     signal.signal(signal.SIGIO, signal.SIG_IGN)
-    try:
-        trio.run(_serve, options, open_service, ready)
-    except BaseExceptionGroup as group:
-        known = group.subgroup(MemfsError)
-        if known is None:
-            raise
-        raise _first(known) from group
-
-
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    error = group.exceptions[0]
-    return _first(error) if isinstance(error, BaseExceptionGroup) else error
+    run_loop(_serve, options, open_service, ready)
 
 
 async def _serve(options: ShadowOptions, open_service: Callable[[], Awaitable[MemoryStore]], ready: Callable[[], None]) -> None:
@@ -69,7 +59,7 @@ async def _serve(options: ShadowOptions, open_service: Callable[[], Awaitable[Me
     blobs = BlobCache()
     state_files = options.directory / STATE_NAME
     async with AsyncExitStack() as stack:
-        signals = stack.enter_context(_signals())
+        signals = stack.enter_context(ending_signals())
         service = await open_service()
         stack.push_async_callback(service.aclose)
         engines = [
@@ -142,15 +132,6 @@ def _prepare(top: Path, work: Path, *, known: bool) -> None:
             )
     except OSError as error:
         raise MemfsError(f"{error.filename} cannot be used ({error.strerror}): name a directory of yours") from None
-
-
-@contextlib.contextmanager
-def _signals() -> Iterator[AsyncIterator[int]]:
-    """SIGTERM and SIGINT as they come; a second one while it drains must not end the process."""
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, signal.SIG_IGN)  # what the receiver below puts back at its end
-    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        yield signals
 
 
 async def _watch(engines: list[Engine], stop: trio.Event) -> None:
