@@ -7,7 +7,7 @@ import pyfuse3
 
 from memfs.fuse.root import MountRoot, ViewEntry
 from memfs.replica.scratchtree import ScratchNode
-from memfs.replica.tree import Directory, File, Node
+from memfs.replica.tree import Directory, File, Meta, Node
 from memfs.views.tree import ViewDirectory
 
 BLOCK = 512
@@ -59,6 +59,19 @@ class Attributes:
             entry.st_atime_ns = entry.st_mtime_ns = entry.st_ctime_ns = node.created_ns
         return entry
 
+    @staticmethod
+    def _with_meta(meta: Meta, entry: pyfuse3.EntryAttributes, mode: int, mtime: int) -> tuple[int, int, int]:
+        """Mode, mtime and atime of a node on which `meta` was set; the owner goes into `entry`."""
+        if meta.mode is not None:
+            mode = stat.S_IFMT(mode) | meta.mode
+        if meta.uid is not None:
+            entry.st_uid = meta.uid
+        if meta.gid is not None:
+            entry.st_gid = meta.gid
+        if meta.mtime_ns is not None:
+            mtime = meta.mtime_ns
+        return mode, mtime, mtime if meta.atime_ns is None else meta.atime_ns
+
     def _file(self, file: File, entry: pyfuse3.EntryAttributes) -> None:
         file.lag = 0
         draft = file.draft
@@ -74,18 +87,8 @@ class Attributes:
         atime = mtime
         ctime = file.ctime_ns
         entry.st_ctime_ns = ctime if ctime > mtime else mtime
-        meta = file.meta
-        if meta is not None:
-            if meta.mode is not None:
-                mode = stat.S_IFREG | meta.mode
-            if meta.uid is not None:
-                entry.st_uid = meta.uid
-            if meta.gid is not None:
-                entry.st_gid = meta.gid
-            if meta.mtime_ns is not None:
-                mtime = atime = meta.mtime_ns
-            if meta.atime_ns is not None:
-                atime = meta.atime_ns
+        if file.meta is not None:
+            mode, mtime, atime = self._with_meta(file.meta, entry, mode, mtime)
         entry.st_mode = mode & ~0o222 if file.volume.attached.read_only else mode
         entry.st_nlink = 0 if file.dead else 1
         entry.st_size = size
@@ -97,18 +100,8 @@ class Attributes:
         mtime = directory.mtime_ns or directory.volume.created_ns
         mode = self.directory_mode
         atime = mtime
-        meta = directory.meta
-        if meta is not None:
-            if meta.mode is not None:
-                mode = stat.S_IFDIR | meta.mode
-            if meta.uid is not None:
-                entry.st_uid = meta.uid
-            if meta.gid is not None:
-                entry.st_gid = meta.gid
-            if meta.mtime_ns is not None:
-                mtime = atime = meta.mtime_ns
-            if meta.atime_ns is not None:
-                atime = meta.atime_ns
+        if directory.meta is not None:
+            mode, mtime, atime = self._with_meta(directory.meta, entry, mode, mtime)
         entry.st_mode = mode & ~0o222 if directory.volume.attached.read_only else mode
         # Two and one for each directory below; one is how file systems say that they have not counted.
         entry.st_nlink = 0 if directory.dead else 2 + directory.directories if directory.listed else 1

@@ -112,13 +112,15 @@ class Operations(Base):
         node = self.node(inode)
         if isinstance(node, MountRoot | ViewEntry):
             raise self.refuse("this part of the mount")
-        mode = stat.S_IMODE(attr.st_mode) if fields.update_mode else None
-        uid = attr.st_uid if fields.update_uid else None
-        gid = attr.st_gid if fields.update_gid else None
-        atime_ns = attr.st_atime_ns if fields.update_atime else None
-        mtime_ns = attr.st_mtime_ns if fields.update_mtime else None
+        change = Meta(
+            mode=stat.S_IMODE(attr.st_mode) if fields.update_mode else None,
+            uid=attr.st_uid if fields.update_uid else None,
+            gid=attr.st_gid if fields.update_gid else None,
+            mtime_ns=attr.st_mtime_ns if fields.update_mtime else None,
+            atime_ns=attr.st_atime_ns if fields.update_atime else None,
+        )
         if isinstance(node, ScratchNode):
-            await self._set_scratch(node, attr, fields, fh, mode, uid, gid)
+            self._set_scratch(node, attr.st_size if fields.update_size else None, fh, change)
             return self.attributes_of(node)
         replica = self.replica_of(node)
         if fields.update_size:
@@ -127,12 +129,12 @@ class Operations(Base):
             handle = self.handles.get(fh) if fh is not None else None
             await replica.files.truncate(node, attr.st_size, handle if isinstance(handle, Handle) else None, ctx.pid)
         if isinstance(node, File):
-            if (uid is not None or gid is not None) and mode is None:
-                mode = self._without_setid(self.attributes.of(node).st_mode)
-            if any(value is not None for value in (mode, uid, gid, atime_ns, mtime_ns)):
-                await replica.files.set_meta(node, mode=mode, uid=uid, gid=gid, atime_ns=atime_ns, mtime_ns=mtime_ns)
+            if (change.uid is not None or change.gid is not None) and change.mode is None:
+                change.mode = self._without_setid(self.attributes.of(node).st_mode)
+            if not change.empty:
+                replica.files.set_meta(node, change)
         elif isinstance(node, Directory):
-            replica.namespace.set_directory_meta(node, mode=mode, uid=uid, gid=gid, atime_ns=atime_ns, mtime_ns=mtime_ns)
+            replica.namespace.set_directory_meta(node, change)
         return self.attributes_of(node)
 
     @staticmethod
@@ -144,31 +146,12 @@ class Operations(Base):
             kept &= ~stat.S_ISGID
         return None if kept == permissions else kept
 
-    async def _set_scratch(
-        self,
-        node: ScratchNode,
-        attr: Entries,
-        fields: pyfuse3.SetattrFields,
-        fh: int | None,
-        mode: int | None,
-        uid: int | None,
-        gid: int | None,
-    ) -> None:
+    def _set_scratch(self, node: ScratchNode, size: int | None, fh: int | None, change: Meta) -> None:
         node.tree.attached.check_writable()
         handle = self.handles.get(fh) if fh is not None else None
-        if fields.update_size:
-            os.truncate(handle.descriptor if isinstance(handle, ScratchHandle) else node.real_path, attr.st_size)
-        node.set_meta(mode, uid, gid)
-        if fields.update_atime or fields.update_mtime:
-            status = node.status()
-            times = (
-                attr.st_atime_ns if fields.update_atime else status.st_atime_ns,
-                attr.st_mtime_ns if fields.update_mtime else status.st_mtime_ns,
-            )
-            if node.open_descriptors:
-                os.utime(node.open_descriptors[0], ns=times)
-            else:
-                os.utime(node.real_path, ns=times, follow_symlinks=False)
+        if size is not None:
+            os.truncate(handle.descriptor if isinstance(handle, ScratchHandle) else node.real_path, size)
+        node.set_meta(change)
 
     @operation
     async def readlink(self, inode: int, ctx: Context) -> bytes:

@@ -132,13 +132,14 @@ class Attached:
 
     def new_file(self, directory: Directory, name: str, kind: Kind) -> File:
         """A node for a file that is about to be made; not in the tree yet."""
-        if kind is Kind.MEMORY and self.service.capabilities.chooses_memory_id:
-            memory_id = new_memory_id()
-            file = File(self.tree.volume, name, directory, inode_for(memory_id), kind)
-            file.memory_id = memory_id
-        else:
-            file = File(self.tree.volume, name, directory, inode_for(new_memory_id()), kind)
+        memory_id = self.choose_id() if kind is Kind.MEMORY else None
+        file = File(self.tree.volume, name, directory, inode_for(memory_id or new_memory_id()), kind)
+        file.memory_id = memory_id
         return file
+
+    def choose_id(self) -> MemoryId | None:
+        """The id for a memory that is to be made; None where the service chooses it."""
+        return new_memory_id() if self.service.capabilities.chooses_memory_id else None
 
     def place(self, head: Head, path: str) -> File | None:
         """Show the memory `head` at `path`, as the store says; None when the directory is not known well enough to show it.

@@ -66,7 +66,6 @@ class Feed:
         self.used_at = float("-inf")
         self.stale_since: datetime | None = None
         """Set while the store cannot be asked."""
-        self.stale_reason = ""
         self._failed_at = float("-inf")
         self.polls = 0
         self._seen: dict[VersionId, datetime] = {}
@@ -202,7 +201,6 @@ class Feed:
             self.attached.notices.error(
                 store=self.attached.name, path="", operation="refresh", error="EIO", message=f"cannot refresh: {reason}"
             )
-        self.stale_reason = reason
         self._failed_at = trio.current_time()
         # Ask again after a while, not at every access.
         self.fresh_until = trio.current_time() + self.bound / 2

@@ -21,9 +21,6 @@ from memfs.replica.scratch import SETTLE_SECONDS, SHARED_COMMIT_SECONDS
 from memfs.replica.tree import File, Head, Inode, Kind, Meta
 from memfs.replica.walks import Walks
 
-RETRY_SECONDS = 2.0
-MAX_RETRY_SECONDS = 60.0
-
 
 class Files:
     def __init__(self, attached: Attached, committer: Committer, parking: Parking, walks: Walks) -> None:
@@ -340,33 +337,15 @@ class Files:
 
     # Attributes
 
-    async def set_meta(
-        self,
-        file: File,
-        *,
-        mode: int | None,
-        uid: int | None,
-        gid: int | None,
-        atime_ns: int | None,
-        mtime_ns: int | None,
-    ) -> None:
+    def set_meta(self, file: File, change: Meta) -> None:
         """chmod, chown, utimens: remembered here, never sent."""
         if file.kind is Kind.MEMORY:
             self.attached.check_writable()
         meta = file.meta or Meta()
-        if mode is not None:
-            meta.mode = mode
-        if uid is not None:
-            meta.uid = uid
-        if gid is not None:
-            meta.gid = gid
-        if atime_ns is not None:
-            meta.atime_ns = atime_ns
-        if mtime_ns is not None:
-            meta.mtime_ns = mtime_ns
-            if file.local_key is not None:
-                path = self.attached.journal.file_path(file.local_key)
-                os.utime(path, ns=(meta.atime_ns or mtime_ns, mtime_ns))
+        meta.update(change)
+        if change.mtime_ns is not None and file.local_key is not None:
+            path = self.attached.journal.file_path(file.local_key)
+            os.utime(path, ns=(meta.atime_ns or change.mtime_ns, change.mtime_ns))
         file.meta = meta
         file.ctime_ns = now_ns()
         if not file.dead:

@@ -165,31 +165,17 @@ class Namespace:
         key = attached.journal.add_scratch_tree(f"{directory.path}/{segment}")
         root = ScratchTree(attached, key, segment, directory).root
         if meta is not None:
-            root.set_meta(meta.mode, meta.uid, meta.gid)
+            root.set_meta(meta)
         attached.tree.add(directory, segment, root)
         attached.directory_changed(directory)
         return root
 
-    def set_directory_meta(
-        self,
-        directory: Directory,
-        *,
-        mode: int | None,
-        uid: int | None,
-        gid: int | None,
-        atime_ns: int | None,
-        mtime_ns: int | None,
-    ) -> None:
+    def set_directory_meta(self, directory: Directory, change: Meta) -> None:
         """chmod, chown, utimens of a directory: remembered here."""
         attached = self.attached
         attached.check_writable()
-        meta = directory.meta or Meta()
-        meta.mode = mode if mode is not None else meta.mode
-        meta.uid = uid if uid is not None else meta.uid
-        meta.gid = gid if gid is not None else meta.gid
-        meta.atime_ns = atime_ns if atime_ns is not None else meta.atime_ns
-        meta.mtime_ns = mtime_ns if mtime_ns is not None else meta.mtime_ns
-        directory.meta = meta
+        directory.meta = directory.meta or Meta()
+        directory.meta.update(change)
         directory.ctime_ns = now_ns()
         if not directory.dead:
             attached.remember_directory(directory)

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, replace
 import trio
 
 from memfs.model.errors import ConcurrentModification, MemfsError, NotFound, PreconditionFailed, Unauthenticated, Unavailable
-from memfs.model.ids import MemoryId
+from memfs.model.ids import MemoryId, new_memory_id
 from memfs.replica.attached import Attached
 from memfs.replica.commit import Committer, Intent, Overlapping
 from memfs.replica.drafts import Draft, MemoryBuffer
 from memfs.replica.errors import StateFailed, StateFull
 from memfs.replica.scratch import RENAME_PARK_SECONDS, UNLINK_PARK_SECONDS
-from memfs.replica.tree import File, Head, Kind, Meta
+from memfs.replica.tree import File, Head, Kind, Meta, inode_for
 
 RETRY_SECONDS = 5.0
 FINISHED_AT_ONCE = 8
@@ -136,8 +136,8 @@ class Parking:
             file.number = attached.memory_number(park.backup.memory_id)
             attached.tree.by_id[park.backup.memory_id] = file
         else:
-            fresh = attached.new_file(file.parent or attached.tree.root, file.name, Kind.MEMORY)
-            file.memory_id, file.number = fresh.memory_id, fresh.number
+            file.memory_id = attached.choose_id()
+            file.number = inode_for(file.memory_id or new_memory_id())
         scratch = park.backup is None and attached.rules.is_scratch(file.name)
         if scratch:
             file.kind = Kind.SCRATCH

@@ -140,10 +140,10 @@ class FileRenames:
                 await self._become(file, target, park, directory, segment, process)
                 return
             draft = file.draft
-            if draft is None or draft.refusal is not None:
-                if draft is not None and draft.refusal is not None:
-                    raise draft.refusal
+            if draft is None:
                 raise NoSuchName("it was removed meanwhile")
+            if draft.refusal is not None:
+                raise draft.refusal
             check_size(draft.buffer.size)
             content = draft.buffer.content()
             decode(content)
@@ -174,8 +174,7 @@ class FileRenames:
         """Store the bytes of `file` as the next version of `head`, or as a new memory at `path`."""
         attached = self.attached
         if file.memory_id is None and head is None:
-            fresh = attached.new_file(file.parent or attached.tree.root, file.name, Kind.MEMORY)
-            file.memory_id = fresh.memory_id
+            file.memory_id = attached.choose_id()
         intent = Intent(
             path=path,
             content=content,
@@ -246,8 +245,8 @@ class FileRenames:
         elif park is not None:
             self.parking.continued(file, park, process)
             await self.parking.release_backup(park)
-        elif attached.service.capabilities.chooses_memory_id and file.memory_id is None:
-            file.memory_id = attached.new_file(directory, segment, Kind.MEMORY).memory_id
+        elif file.memory_id is None:
+            file.memory_id = attached.choose_id()
 
     def _make_scratch(self, file: File, path: str) -> None:
         """`file`, which is not in the store, gets a name that keeps it out."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from memfs.model.errors import InvalidPath, NotSupported, PathTooLong
 from memfs.replica.errors import NotEmpty
 from memfs.replica.scratch import SYMLINK_DIRECTORIES
-from memfs.replica.tree import NAME_MAX, Directory, Inode, Node, inode_for
+from memfs.replica.tree import NAME_MAX, Directory, Inode, Meta, Node, inode_for
 
 if TYPE_CHECKING:
     from memfs.replica.attached import Attached
@@ -50,13 +50,24 @@ class ScratchNode(Node):
             return os.fstat(self.open_descriptors[0])
         return os.lstat(self.real_path)
 
-    def set_meta(self, mode: int | None, uid: int | None, gid: int | None) -> None:
+    def set_meta(self, change: Meta) -> None:
         path: str | int = self.open_descriptors[0] if self.open_descriptors else self.real_path
-        if uid is not None or gid is not None:
+        follow = isinstance(path, int)
+        if change.uid is not None or change.gid is not None:
             with contextlib.suppress(PermissionError):  # only root can keep the owners of an archive
-                os.chown(path, -1 if uid is None else uid, -1 if gid is None else gid, follow_symlinks=isinstance(path, int))
-        if mode is not None and not stat.S_ISLNK(self.status().st_mode):
-            os.chmod(path, mode & 0o7777)
+                os.chown(
+                    path,
+                    -1 if change.uid is None else change.uid,
+                    -1 if change.gid is None else change.gid,
+                    follow_symlinks=follow,
+                )
+        if change.mode is not None and not stat.S_ISLNK(self.status().st_mode):
+            os.chmod(path, change.mode & 0o7777)
+        if change.atime_ns is not None or change.mtime_ns is not None:
+            status = self.status()
+            atime_ns = status.st_atime_ns if change.atime_ns is None else change.atime_ns
+            mtime_ns = status.st_mtime_ns if change.mtime_ns is None else change.mtime_ns
+            os.utime(path, ns=(atime_ns, mtime_ns), follow_symlinks=follow)
 
 
 class ScratchHandle:

@@ -134,6 +134,14 @@ class Meta:
         self.mtime_ns = mtime_ns
         self.atime_ns = atime_ns
 
+    def update(self, change: "Meta") -> None:
+        """Take over what `change` sets."""
+        self.mode = self.mode if change.mode is None else change.mode
+        self.uid = self.uid if change.uid is None else change.uid
+        self.gid = self.gid if change.gid is None else change.gid
+        self.mtime_ns = self.mtime_ns if change.mtime_ns is None else change.mtime_ns
+        self.atime_ns = self.atime_ns if change.atime_ns is None else change.atime_ns
+
     def copy(self) -> "Meta":
         return Meta(self.mode, self.uid, self.gid, self.mtime_ns, self.atime_ns)
 
