@@ -266,6 +266,22 @@ def _own_header(credential: Credential) -> Mapping[str, str]:
     return {name: value}
 
 
+def bearer(credential: Credential) -> Mapping[str, str]:
+    """The secret as a Bearer token, whatever kind of credential it was given as: for services that know no other header."""
+    return {"authorization": f"Bearer {credential.secret.get_secret_value()}"}
+
+
+def load(body: bytes) -> Mapping[str, Any]:
+    """Raises `BadAnswer` for anything but a JSON object."""
+    try:
+        answer = json.loads(body)
+    except (ValueError, RecursionError):
+        answer = None
+    if not isinstance(answer, dict):
+        raise BadAnswer("the service's answer is no JSON object")
+    return answer
+
+
 def checked_url(url: str) -> str:
     """`url` without a slash at its end. Raises `InvalidRequest` when it is none of a service over HTTP."""
     parts = urlsplit(url)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from memfs.replica.files import RETRY_SECONDS
+from memfs.replica.parking import RETRY_SECONDS
 from tests.harness.disks import fill, small_disk
 from tests.harness.errnos import refuses
 from tests.harness.mounts import Mount, Place, launch, new_database, settle

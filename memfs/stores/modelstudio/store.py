@@ -46,8 +46,8 @@ from memfs.model.objects import (
 )
 from memfs.stores.answers import checked_hash, checked_limit, gone_by_us, intact, page_of, result, time_parameter
 from memfs.stores.base import DEFAULT_LIMIT, MAX_FULL_LIMIT, MAX_LIMIT, Capabilities, Listed, Usage
-from memfs.stores.credentials import Credential, Credentials
-from memfs.stores.transport import DEFAULT_TIMEOUT, Answer, Method, Transport, require_tls
+from memfs.stores.credentials import Credentials
+from memfs.stores.transport import DEFAULT_TIMEOUT, Answer, Method, Transport, bearer, require_tls
 
 
 def _typed(value: Any) -> Any:
@@ -83,11 +83,6 @@ class _Connection(Transport):
         repeatable: bool = True,
     ) -> Answer:
         return await self.request(endpoint, method, "memory_stores", *segments, query=query, body=body, repeatable=repeatable)
-
-
-def _bearer(credential: Credential) -> Mapping[str, str]:
-    """The key, whatever kind of credential it was given as: the service knows no other header."""
-    return {"authorization": f"Bearer {credential.secret.get_secret_value()}"}
 
 
 class ModelStudioMemoryStore:
@@ -423,7 +418,7 @@ async def open_modelstudio(
     require_tls(address)
     if not urlsplit(address).path.strip("/"):
         raise InvalidRequest("the URL of this service ends in the path of its API, such as /api/v1/agentstudio")
-    return ModelStudioMemoryStore(_Connection(address, credentials or Credentials(), timeout=timeout, authorize=_bearer))
+    return ModelStudioMemoryStore(_Connection(address, credentials or Credentials(), timeout=timeout, authorize=bearer))
 
 
 def _guard(sha256: Sha256) -> dict[str, Any]:

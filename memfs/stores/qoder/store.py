@@ -48,11 +48,11 @@ from memfs.model.objects import (
 )
 from memfs.stores.answers import checked_hash, checked_limit, gone_by_us
 from memfs.stores.base import DEFAULT_LIMIT, MAX_FULL_LIMIT, MAX_LIMIT, Capabilities, Listed, Usage
-from memfs.stores.credentials import Credential, Credentials
+from memfs.stores.credentials import Credentials
 from memfs.stores.failures import error_of
 from memfs.stores.qoder import wire
 from memfs.stores.qoder.wire import GENERATIONS, Generation, Head
-from memfs.stores.transport import DEFAULT_TIMEOUT, Answer, Method, Transport, require_tls
+from memfs.stores.transport import DEFAULT_TIMEOUT, Answer, Method, Transport, bearer, load, require_tls
 
 log = logging.getLogger(__name__)
 
@@ -81,11 +81,6 @@ class _Connection(Transport):
         return await self.request(
             endpoint, method, "memory_stores", *segments, query=query, body=body, headers=headers, repeatable=repeatable
         )
-
-
-def _bearer(credential: Credential) -> Mapping[str, str]:
-    """The access token, whatever kind of credential it was given as: the service knows no other header."""
-    return {"authorization": f"Bearer {credential.secret.get_secret_value()}"}
 
 
 class QoderMemoryStore:
@@ -131,7 +126,7 @@ class QoderMemoryStore:
         if self._generation is not None:
             return self._generation
         answer = await self._connection.call("probe", "GET", store_id, "memories", query={"limit": "1"})
-        rows = wire.load(_body(answer)).get("data") or []
+        rows = load(_body(answer)).get("data") or []
         found = wire.generation_of(rows[0]) if isinstance(rows, list) and rows and isinstance(rows[0], dict) else None
         if found is None:
             modern = GENERATIONS["memory"]
@@ -166,7 +161,7 @@ class QoderMemoryStore:
         _check_store(name, description, metadata)
         body = {"name": name, "description": description, "metadata": dict(metadata or {})}
         answer = await self._connection.call("create_store", "POST", body=body)
-        return wire.store_of(wire.load(_body(answer)))
+        return wire.store_of(load(_body(answer)))
 
     async def list_stores(
         self,
@@ -192,7 +187,7 @@ class QoderMemoryStore:
 
     async def retrieve_store(self, store_id: StoreId) -> Store:
         answer = await self._connection.call("retrieve_store", "GET", store_id)
-        return wire.store_of(wire.load(_body(answer)))
+        return wire.store_of(load(_body(answer)))
 
     async def update_store(
         self,
@@ -219,7 +214,7 @@ class QoderMemoryStore:
             body["metadata"] = {key: value for key, value in merged.items() if value is not None}
         _check_store(body.get("name", "n"), body.get("description", ""), body.get("metadata"))
         answer = await self._connection.call("update_store", "POST", store_id, body=body)
-        return wire.store_of(wire.load(_body(answer)))
+        return wire.store_of(load(_body(answer)))
 
     async def delete_store(self, store_id: StoreId) -> DeletedStore:
         answer = await self._connection.call("delete_store", "DELETE", store_id)
@@ -233,7 +228,7 @@ class QoderMemoryStore:
             current = await self.retrieve_store(store_id)
             if current.archived_at is not None:
                 return current
-        return wire.store_of(wire.load(_body(answer)))
+        return wire.store_of(load(_body(answer)))
 
     # Memories
 
@@ -257,7 +252,7 @@ class QoderMemoryStore:
             body["metadata"] = dict(metadata)
         answer = await self._connection.call("create_memory", "POST", store_id, "memories", body=body)
         if answer.failure is None:
-            return self._seen(wire.head_of(wire.load(answer.body)))
+            return self._seen(wire.head_of(load(answer.body)))
         if answer.failure.status not in CONFLICT_STATUSES:
             raise _error(answer)
         standing = await self._at(store_id, path)
@@ -356,7 +351,7 @@ class QoderMemoryStore:
 
     async def _retrieve(self, store_id: StoreId, memory_id: MemoryId) -> Head:
         answer = await self._connection.call("retrieve_memory", "GET", store_id, "memories", memory_id)
-        return self._seen(wire.head_of(wire.load(_body(answer))))
+        return self._seen(wire.head_of(load(_body(answer))))
 
     def _seen(self, head: Head) -> Head:
         """Remember what an update of this memory has to name."""
@@ -429,7 +424,7 @@ class QoderMemoryStore:
                 body={"content": content, **guard},
             )
             if answer.failure is None:
-                return self._seen(wire.head_of(wire.load(answer.body)))
+                return self._seen(wire.head_of(load(answer.body)))
             if answer.failure.status not in CONFLICT_STATUSES:
                 self._heads.pop(memory_id, None)
                 raise _error(answer)
@@ -552,7 +547,7 @@ class QoderMemoryStore:
             version_id = await self._version_of_head(store_id, *head)
         generation = await self._of(store_id)
         answer = await self._connection.call("retrieve_version", "GET", store_id, generation.versions, version_id)
-        version = wire.version_of(wire.load(_body(answer)))
+        version = wire.version_of(load(_body(answer)))
         return version if view == "full" else version.model_copy(update={"content": None})
 
     async def _version_of_head(self, store_id: StoreId, memory_id: MemoryId, sha256: str) -> VersionId:
@@ -573,7 +568,7 @@ class QoderMemoryStore:
         answer = await self._connection.call("redact_version", "POST", store_id, generation.versions, version.id, "redact")
         if answer.failure is not None and answer.failure.status in CONFLICT_STATUSES:
             return await self.retrieve_version(store_id, version.id)
-        return wire.version_of(wire.load(_body(answer)))
+        return wire.version_of(load(_body(answer)))
 
     # Not of the endpoints
 
@@ -603,7 +598,7 @@ async def open_qoder(url: str, *, credentials: Credentials | None = None, timeou
         raise InvalidRequest("the URL of this service takes one setting: generation=entry or generation=memory")
     address = url.partition("?")[0].removeprefix("qoder+")
     require_tls(address)
-    connection = _Connection(address, credentials or Credentials(), timeout=timeout, authorize=_bearer)
+    connection = _Connection(address, credentials or Credentials(), timeout=timeout, authorize=bearer)
     return QoderMemoryStore(connection, GENERATIONS[name] if name is not None else None)
 
 

@@ -5,7 +5,6 @@ memory tells a number that grows with each version, but not the id of its newest
 documentation: where it is missing `head_version_id` makes up for it.
 """
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from memfs.model.content import Sha256, sha256_of
 from memfs.model.errors import BadAnswer
 from memfs.model.ids import MemoryId, VersionId
 from memfs.model.objects import Memory, MemoryVersion, Operation, Page, Store, View
+from memfs.stores.transport import load
 
 GenerationName = Literal["entry", "memory"]
 Object = Mapping[str, Any]
@@ -68,17 +68,6 @@ def parse_head_version(version_id: str) -> tuple[MemoryId, str] | None:
     """The memory, and the beginning of the hash, that `head_version_id` was made of; None for an id of the service."""
     match = _HEAD_VERSION.fullmatch(version_id)
     return (MemoryId(match["memory"]), match["sha256"]) if match else None
-
-
-def load(body: bytes) -> Object:
-    """Raises `BadAnswer` for anything but a JSON object."""
-    try:
-        answer = json.loads(body)
-    except (ValueError, RecursionError):
-        answer = None
-    if not isinstance(answer, dict):
-        raise BadAnswer("the service's answer is no JSON object")
-    return answer
 
 
 def generation_of(row: Object) -> Generation | None:

@@ -60,7 +60,7 @@ from memfs.stores.failures import error_of
 from memfs.stores.tablestore import wire
 from memfs.stores.tablestore.scope import Scope, parse_exact
 from memfs.stores.tablestore.search import search_body
-from memfs.stores.transport import DEFAULT_TIMEOUT, Answer, Failure, Transport, require_tls
+from memfs.stores.transport import DEFAULT_TIMEOUT, Answer, Failure, Transport, load, require_tls
 
 CONFLICT_STATUSES = frozenset({409, 412})
 """How the service refuses a taken path or an old version: not documented; every related service uses one of these."""
@@ -149,7 +149,7 @@ class TablestoreMemoryStore:
         row = self._rows.get(name)
         if row is None:
             answer = await self._connection.call("retrieve_store", "GetMemoryStore", {"memoryStoreName": name})
-            row = self._rows[name] = wire.load(_body(answer))
+            row = self._rows[name] = load(_body(answer))
         return row
 
     def _base(self, name: str) -> dict[str, Any]:
@@ -182,7 +182,7 @@ class TablestoreMemoryStore:
             if not answer.maybe_applied:
                 raise InvalidRequest(f"there is a store {name!r} already: names are unique on this service")
             return await self.retrieve_store(self._id(name))
-        return wire.store_of(wire.load(_body(answer)), self._id(name), created_at=_EPOCH)
+        return wire.store_of(load(_body(answer)), self._id(name), created_at=_EPOCH)
 
     async def list_stores(
         self,
@@ -200,7 +200,7 @@ class TablestoreMemoryStore:
         else:
             body = {"limit": limit, **({"nextToken": page} if page is not None else {})}
             answer = await self._connection.call("list_stores", "ListMemoryStores", body)
-            found = wire.page_of(wire.load(_body(answer)), "stores", lambda row: str(row.get("memoryStoreName")), page)
+            found = wire.page_of(load(_body(answer)), "stores", lambda row: str(row.get("memoryStoreName")), page)
             names, following = found.data, found.next_page
         stores = [await self.retrieve_store(self._id(name)) for name in names]
         kept = [
@@ -232,7 +232,7 @@ class TablestoreMemoryStore:
             raise InvalidRequest("a store's description has at most 1,024 bytes")
         body = {"memoryStoreName": own, **({} if description is None else {"description": description})}
         answer = await self._connection.call("update_store", "UpdateMemoryStore", body)
-        row = self._rows[own] = wire.load(_body(answer))
+        row = self._rows[own] = load(_body(answer))
         return wire.store_of(row, store_id, created_at=_EPOCH)
 
     async def delete_store(self, store_id: StoreId) -> DeletedStore:
@@ -286,7 +286,7 @@ class TablestoreMemoryStore:
             raise _told(answer, StoreFull(failure.sentence()))
 
     def _read(self, answer: Answer, store_id: StoreId, view: View) -> Memory:
-        memory = intact(wire.memory_of(wire.load(_body(answer)), store_id), view)
+        memory = intact(wire.memory_of(load(_body(answer)), store_id), view)
         return wire.in_view(self._seen(memory), view)
 
     def _seen(self, memory: Memory) -> Memory:
@@ -332,7 +332,7 @@ class TablestoreMemoryStore:
         if page is not None:
             body["nextToken"] = page
         answer = await self._connection.call("list_memories", "ListItems", body)
-        found = wire.page_of(wire.load(_body(answer)), "items", lambda row: wire.listed_of(row, store_id), page)
+        found = wire.page_of(load(_body(answer)), "items", lambda row: wire.listed_of(row, store_id), page)
         for item in found.data:
             if isinstance(item, Memory):
                 self._seen(item)
@@ -452,7 +452,7 @@ class TablestoreMemoryStore:
         body = {**self._base(name), "limit": min(limit, MAX_FULL_LIMIT) if view == "full" else limit, "view": view}
         body |= {field: value for field, value in given.items() if value is not None}
         answer = await self._connection.call("list_versions", "ListItemVersions", body)
-        found = wire.page_of(wire.load(_body(answer)), "versions", lambda row: wire.version_of(row, store_id), page)
+        found = wire.page_of(load(_body(answer)), "versions", lambda row: wire.version_of(row, store_id), page)
         if api_key_id is None:
             return found
         kept = [version for version in found.data if getattr(version.created_by, "api_key_id", None) == api_key_id]
@@ -461,7 +461,7 @@ class TablestoreMemoryStore:
     async def retrieve_version(self, store_id: StoreId, version_id: VersionId, *, view: View = "full") -> MemoryVersion:
         body = {**self._base(self._name(store_id)), "versionId": version_id, "view": view}
         answer = await self._connection.call("retrieve_version", "GetItemVersion", body)
-        return wire.version_of(wire.load(_body(answer)), store_id)
+        return wire.version_of(load(_body(answer)), store_id)
 
     async def redact_version(self, store_id: StoreId, version_id: VersionId) -> MemoryVersion:
         """The service would redact what a memory holds now; it is refused here."""
@@ -474,7 +474,7 @@ class TablestoreMemoryStore:
             raise InvalidRequest("this is what the memory holds now: change or delete the memory first")
         body = {**self._base(self._name(store_id)), "versionId": version_id}
         answer = await self._connection.call("redact_version", "RedactItemVersion", self._attributed(body))
-        return wire.version_of(wire.load(_body(answer)), store_id)
+        return wire.version_of(load(_body(answer)), store_id)
 
     # Memories that are no files, and the service's search
 
@@ -489,7 +489,7 @@ class TablestoreMemoryStore:
             if page is not None:
                 body["nextToken"] = page
             answer = await self._connection.call("structured_memories", "ListMemories", body)
-            part = wire.page_of(wire.load(_body(answer)), "memories", wire.structured_of, page)
+            part = wire.page_of(load(_body(answer)), "memories", wire.structured_of, page)
             found += part.data
             page = part.next_page
             if page is None:
@@ -500,7 +500,7 @@ class TablestoreMemoryStore:
         row = await self._known(name)
         makes_files = "file" in wire.outputs_of(row)
         body = search_body(request, name, self._scope, has_files=makes_files)
-        answer = dict(wire.load(_body(await self._connection.call("search_memories", "SearchMemories", body))))
+        answer = dict(load(_body(await self._connection.call("search_memories", "SearchMemories", body))))
         for name_of_list in ("results", "fileResults"):
             if not isinstance(answer.get(name_of_list), list):
                 raise BadAnswer(f"the service's answer to a search has no {name_of_list}")

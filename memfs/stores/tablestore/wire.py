@@ -2,7 +2,6 @@
 
 import base64
 import binascii
-import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -19,17 +18,6 @@ T = TypeVar("T")
 
 TYPE = "memoryfile"
 OLD_GENERATION = "the service speaks an older generation of its protocol than memfs does: it needs the one with version ids"
-
-
-def load(body: bytes) -> Object:
-    """Raises `BadAnswer` for anything but a JSON object."""
-    try:
-        answer = json.loads(body)
-    except (ValueError, RecursionError):
-        answer = None
-    if not isinstance(answer, dict):
-        raise BadAnswer("the service's answer is no JSON object")
-    return answer
 
 
 def _validated(make: Callable[[], T], what: str) -> T:
