@@ -9,6 +9,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 _CJK = "\u3005\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003134f"
 _RUN = re.compile(f"[{_CJK}]+")
@@ -34,15 +35,19 @@ _SNIPPET = 160
 
 def fold(text: str) -> str:
     """`text` with compatible characters made equal (full width, ligatures) and without case."""
+    if text.isascii():
+        return text.lower()
     return unicodedata.normalize("NFKC", text).casefold()
 
 
 def _words_of_run(run: str) -> list[str]:
-    return [*(run[start : start + 2] for start in range(len(run) - 1)), run[-1]]
+    return [*map("".join, pairwise(run)), run[-1]]
 
 
 def indexed(text: str) -> str:
     """`text` as the index gets it."""
+    if text.isascii():
+        return text.lower()
     return _RUN.sub(lambda match: f" {' '.join(_words_of_run(match[0]))} ", fold(text))
 
 
