@@ -32,6 +32,8 @@ _TABLE: tuple[tuple[type[model.MemfsError], int], ...] = (
     (model.ContentTooLarge, errno.EFBIG),
     (model.ContentNotText, errno.EILSEQ),
     (model.StoreFull, errno.ENOSPC),
+    (model.MetadataFull, errno.ENOSPC),
+    (model.MetadataTooLong, errno.ERANGE),
     (model.StoreArchived, errno.EROFS),
     (model.ReadOnly, errno.EROFS),
     (model.Unauthenticated, errno.EACCES),

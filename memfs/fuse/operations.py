@@ -12,7 +12,7 @@ import pyfuse3
 from memfs.fuse.base import Base, DirectoryHandle, ViewHandle, operation, unanswered
 from memfs.fuse.root import MountRoot, ViewEntry
 from memfs.model.content import MAX_CONTENT_BYTES
-from memfs.model.errors import NotSupported
+from memfs.model.errors import ContentNotText, NotSupported
 from memfs.model.objects import format_time
 from memfs.replica.errors import CrossesBorder, InvalidArgument, IsDirectory, NameTaken, NoSuchName, NotDirectory
 from memfs.replica.handles import Handle
@@ -22,6 +22,7 @@ from memfs.replica.tree import NAME_MAX, Directory, File, Meta, Node
 from memfs.views.tree import ViewDirectory, ViewFile
 
 XATTR_PREFIX = b"user.memory."
+METADATA = XATTR_PREFIX + b"meta."
 DISCARD = XATTR_PREFIX + b"unstored"
 """Removing this attribute gives up what was written to a file and is not stored. It is listed nowhere, so that no tool that
 copies attributes removes it by chance."""
@@ -499,14 +500,30 @@ class Operations(Base):
 
     @operation
     async def setxattr(self, inode: int, name: bytes, value: bytes, ctx: Context) -> None:
-        raise pyfuse3.FUSEError(errno.EOPNOTSUPP)
+        file, key = self._metadata(inode, name)
+        try:
+            text = value.decode()
+        except UnicodeDecodeError:
+            raise ContentNotText("metadata is text: these bytes are not UTF-8") from None
+        await self.replica_of(file).set_metadata(file, key, text)
 
     @operation
     async def removexattr(self, inode: int, name: bytes, ctx: Context) -> None:
         node = self.node(inode)
-        if name != DISCARD or not isinstance(node, File):
+        if name == DISCARD and isinstance(node, File):
+            await self.replica_of(node).discard(node)
+            return
+        file, key = self._metadata(inode, name)
+        if file.head is None or key not in dict(file.head.metadata):
+            raise pyfuse3.FUSEError(pyfuse3.ENOATTR)
+        await self.replica_of(file).set_metadata(file, key, None)
+
+    def _metadata(self, inode: int, name: bytes) -> tuple[File, str]:
+        """The file and the key of its metadata that an attribute stands for: no other attribute can be set."""
+        node = self.node(inode)
+        if not name.startswith(METADATA) or not isinstance(node, File) or not self.replica_of(node).keeps_metadata:
             raise pyfuse3.FUSEError(errno.EOPNOTSUPP)
-        await self.replica_of(node).discard(node)
+        return node, name.removeprefix(METADATA).decode("utf-8", "replace")
 
     @operation
     async def access(self, inode: int, mode: int, ctx: Context) -> bool:

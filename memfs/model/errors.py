@@ -50,6 +50,14 @@ class StoreFull(InvalidRequest):
     """The store holds as many memories as it may (section 4.3); existing ones can still be edited."""
 
 
+class MetadataTooLong(InvalidRequest):
+    """A key or a value of a memory's metadata that is longer than the service keeps."""
+
+
+class MetadataFull(InvalidRequest):
+    """The memory's metadata has as many keys as the service keeps."""
+
+
 class Unauthenticated(MemfsError):
     """No credential, or one that the service does not accept (401)."""
 

@@ -297,7 +297,7 @@ class FileRenames:
             self.renamed(file, head, attached.head(memory))
 
     def renamed(self, file: File, old: Head, new: Head) -> None:
-        """The store has `file` under its new path; the content, and so its time, is what it was."""
+        """The store has `file` as `new`, under another path or with other metadata: the content, and so its time, stays."""
         attached = self.attached
         kept = replace(new, updated_ns=old.updated_ns)
         if new.memory_id != old.memory_id:

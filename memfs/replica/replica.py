@@ -7,13 +7,14 @@ from pathlib import Path
 
 import trio
 
-from memfs.model.errors import MemfsError, Unavailable
+from memfs.model.errors import MemfsError, StoreArchived, Unavailable
 from memfs.model.ids import SessionId
 from memfs.model.objects import Store
 from memfs.replica.attached import Attached
 from memfs.replica.blobs import BlobCache
 from memfs.replica.changes import Feed
 from memfs.replica.commit import Committer, may_pass
+from memfs.replica.drafts import now_ns
 from memfs.replica.errors import DrainIncomplete, InvalidArgument
 from memfs.replica.files import Files
 from memfs.replica.journal import Journal, JournalBusy
@@ -29,7 +30,7 @@ from memfs.replica.scratch import ScratchRules
 from memfs.replica.tasks import outlive
 from memfs.replica.timers import Timers
 from memfs.replica.tree import Directory, File, Head, Kind, Node, Tree, time_ns
-from memfs.stores.base import MemoryStore, Usage
+from memfs.stores.base import KeepsMetadata, MemoryStore, Usage
 
 RETRY_SECONDS = 1.0
 MAX_RETRY_SECONDS = 30.0
@@ -200,6 +201,37 @@ class Replica:
                     self.attached.directory_changed(directory)
             if file.bound is not None:
                 self.attached.attributes_changed(file)
+
+    @property
+    def keeps_metadata(self) -> bool:
+        """Whether the service keeps metadata beside the content of a memory."""
+        return isinstance(self.attached.service, KeepsMetadata)
+
+    async def set_metadata(self, file: File, key: str, value: str | None) -> None:
+        """Set `key` of what the service keeps beside the content of `file`, or delete it; what is written is stored before.
+
+        The content keeps its time. Raises `InvalidArgument` for a file that is not in the store.
+        """
+        attached, service = self.attached, self.attached.service
+        attached.check_writable()
+        if file.park is not None and file.park.renamed:
+            await self.parking.finish(file.park)
+        await self.committer.commit(file)
+        async with file.locked():
+            head = file.head
+            if not isinstance(service, KeepsMetadata) or head is None or file.dead:
+                raise InvalidArgument(f"{file.path}: only what is in the store has metadata")
+            try:
+                memory = await service.update_metadata(
+                    attached.store_id, head.memory_id, {key: value}, precondition=head.sha256
+                )
+            except StoreArchived:
+                attached.became_read_only()
+                raise
+            file.ctime_ns = now_ns()
+            self.namespace.renames.renamed(file, head, attached.head(memory))
+            if file.bound is not None:
+                attached.attributes_changed(file)
 
     async def drain(self, deadline: float) -> None:
         """Store everything, also what settles, before the mount ends; what may pass is tried until `deadline` (trio's clock).

@@ -277,6 +277,20 @@ class SearchesMemories(Protocol):
         ...
 
 
+@runtime_checkable
+class KeepsMetadata(Protocol):
+    """A service that keeps a few short texts beside the content of a memory (`Memory.metadata`)."""
+
+    async def update_metadata(
+        self, store_id: StoreId, memory_id: MemoryId, changes: Mapping[str, str | None], *, precondition: Sha256
+    ) -> Memory:
+        """`changes` is a patch: a text sets a key, None deletes it. One new version, or none where nothing changes.
+
+        Raises `PreconditionFailed` when the stored hash is not `precondition`, `MetadataTooLong` and `MetadataFull`.
+        """
+        ...
+
+
 @dataclass(frozen=True)
 class StructuredMemory:
     """A memory that a service made from messages: no file of the store, to be read only."""

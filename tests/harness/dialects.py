@@ -21,6 +21,12 @@ class Dialect:
     environment: dict[str, str] = field(repr=False)
     """Its credential, as the environment of a client."""
 
+    def mutations(self) -> int:
+        """How many requests came that can change a memory."""
+        if self.name == "tablestore":
+            return sum(self.emulator.count("POST", action) for action in ("AddItem", "UpdateItem", "DeleteItem"))
+        return len([line for line in self.emulator.requests if not line.startswith("GET ") and not line.endswith("/archive")])
+
 
 _MAKERS: dict[str, tuple[Callable[[], Emulator], str]] = {
     "qoder-entry": (lambda: qoder.Qoder("entry"), qoder.TOKEN),

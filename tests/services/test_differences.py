@@ -13,7 +13,7 @@ import pytest
 
 from memfs.model.errors import InvalidRequest, NotSupported, PreconditionFailed, StoreArchived
 from memfs.model.objects import UserActor
-from memfs.stores.base import MemoryStore
+from memfs.stores.base import KeepsMetadata, MemoryStore
 from memfs.stores.credentials import Credentials
 from memfs.stores.open import open_service
 from tests.emulators.modelstudio import ModelStudio
@@ -131,7 +131,7 @@ def test_qoder_archived_store_is_read_only(database: Database, tmp_path: Path) -
 
 
 @mounts_of(*QODER)
-def test_qoder_metadata_is_shown(mount: Mount, running: Dialect) -> None:
+def test_qoder_metadata(mount: Mount, running: Dialect) -> None:
     assert isinstance(running.emulator, Qoder)
     mount.inspector.put("/a.md", "one\n")
     for memory in running.emulator.memories.values():
@@ -141,10 +141,64 @@ def test_qoder_metadata_is_shown(mount: Mount, running: Dialect) -> None:
     assert os.getxattr(mount.store / "a.md", "user.memory.meta.职位").decode() == "经理"
     (mount.store / "a.md").write_text("two\n")
     assert {tuple(sorted(memory.metadata)) for memory in running.emulator.memories.values()} == {("team", "职位")}
-    with refuses(errno.EOPNOTSUPP):
-        os.setxattr(mount.store / "a.md", "user.memory.meta.team", b"x")
     mount.sh("mv a.md b.md")
     assert {tuple(sorted(memory.metadata)) for memory in running.emulator.memories.values()} == {("team", "职位")}
+
+
+@mounts_of(*QODER)
+def test_qoder_metadata_can_be_set(mount: Mount, running: Dialect) -> None:
+    assert isinstance(running.emulator, Qoder)
+    file = mount.store / "a.md"
+    file.write_text("one\n")
+    before, (memory,) = os.stat(file), running.emulator.memories.values()
+    asked = running.mutations()
+    memory.metadata = {"by": "another session"}  # which this mount has not heard of
+    mount.sh("setfattr -n user.memory.meta.team -v 后端 a.md && setfattr -n user.memory.meta.x -v 1 a.md")
+    assert mount.sh("getfattr --only-values -n user.memory.meta.team a.md") == "后端"
+    mount.sh("setfattr -x user.memory.meta.x a.md")
+    assert memory.metadata == {"by": "another session", "team": "后端"}
+    assert running.mutations() - asked == 3
+    assert mount.inspector.operations("/a.md") == ["created", "modified", "modified", "modified"]
+    assert (os.stat(file).st_mtime_ns, os.stat(file).st_ino) == (before.st_mtime_ns, before.st_ino)
+    file.write_text("two\n")  # the next save meets no conflict of its own making
+    assert mount.inspector.memories() == {"/a.md": "two\n"}
+    (mount.store / "blank").touch()
+    for name, key, value, wanted in (
+        ("a.md", "k" * 65, b"v", errno.ERANGE),
+        ("a.md", "k", b"v" * 513, errno.ERANGE),
+        ("a.md", "k", b"\xff", errno.EILSEQ),
+        ("blank", "k", b"v", errno.EINVAL),
+    ):
+        with refuses(wanted):
+            os.setxattr(mount.store / name, f"user.memory.meta.{key}", value)
+    with refuses(errno.ENODATA):
+        os.removexattr(file, "user.memory.meta.x")
+    memory.metadata = {str(number): "" for number in range(16)}
+    with refuses(errno.ENOSPC):
+        os.setxattr(file, "user.memory.meta.k", b"v")
+    mount.inspector.put("/a.md", "theirs\n")
+    with refuses(errno.EBUSY):
+        os.setxattr(file, "user.memory.meta.0", b"v")
+
+
+@mounts_of(*QODER)
+async def test_qoder_metadata_of_two_sessions(running: Dialect) -> None:
+    assert isinstance(running.emulator, Qoder)
+    service, other = await opened(running), await opened(running)
+    assert isinstance(service, KeepsMetadata)
+    assert isinstance(other, KeepsMetadata)
+    store = await service.create_store("Notes")
+    memory = await service.create_memory(store.id, "/a", "one")
+    running.emulator.faults.lose = 1
+    await service.update_metadata(store.id, memory.id, {"a": "1"}, precondition=memory.content_sha256)
+    await other.update_metadata(store.id, memory.id, {"b": "2"}, precondition=memory.content_sha256)
+    again = await service.update_metadata(store.id, memory.id, {"a": None}, precondition=memory.content_sha256)
+    assert again.metadata == {"b": "2"}
+    assert len((await service.list_versions(store.id)).data) == 4
+    await service.update_metadata(store.id, memory.id, {"b": "2"}, precondition=memory.content_sha256)
+    assert len((await service.list_versions(store.id)).data) == 4  # nothing changed
+    await service.aclose()
+    await other.aclose()
 
 
 @mounts_of(*QODER, "modelstudio")

@@ -14,14 +14,6 @@ from tests.harness.mounts import Mount, launch
 from tests.harness.waiting import eventually
 
 
-def mutations(service: Dialect) -> int:
-    """How many requests came that can change a memory."""
-    if service.name == "tablestore":
-        return sum(service.emulator.count("POST", action) for action in ("AddItem", "UpdateItem", "DeleteItem"))
-    reading = service.emulator.count("POST", "/archive")
-    return len([line for line in service.emulator.requests if not line.startswith("GET ")]) - reading
-
-
 def test_a_save_is_one_mutation_and_one_version(mount: Mount, running: Dialect) -> None:
     for command, made in (
         ("echo one > a.md", "created"),
@@ -30,9 +22,9 @@ def test_a_save_is_one_mutation_and_one_version(mount: Mount, running: Dialect) 
         ("sed -i s/two/zwei/ a.md", "modified"),
         ("echo four > a.md.tmp && mv a.md.tmp a.md", "modified"),
     ):
-        before = mutations(running)
+        before = running.mutations()
         mount.sh(command)
-        assert mutations(running) - before == 1, command
+        assert running.mutations() - before == 1, command
         assert mount.inspector.operations("/a.md")[-1] == made
     assert len({version.memory_id for version in mount.inspector.versions("/a.md")}) == 1
     assert len(mount.inspector.versions("/a.md")) == 5
@@ -167,11 +159,11 @@ def test_an_expired_credential_is_told_and_nothing_is_lost(mount: Mount, running
 
 @pytest.mark.parametrize("size", [102_401, 200_000])
 def test_too_much_is_refused_before_anything_is_sent(mount: Mount, running: Dialect, size: int) -> None:
-    before = mutations(running)
+    before = running.mutations()
     with refuses(errno.EFBIG):
         (mount.store / "big.md").write_text("x" * size)
     os.unlink(mount.store / "big.md")
-    assert mutations(running) == before
+    assert running.mutations() == before
 
 
 def test_names_of_every_kind(mount: Mount) -> None:

@@ -28,6 +28,8 @@ from memfs.model.errors import (
     ConcurrentModification,
     InvalidRequest,
     MemfsError,
+    MetadataFull,
+    MetadataTooLong,
     NotFound,
     NotSupported,
     PathConflict,
@@ -63,6 +65,8 @@ CONFLICT_STATUSES = frozenset({409, 412})
 MAX_ROUNDS = 10
 """How often an unguarded update is tried on yet another head."""
 _KNOWN_HEADS = 20_000
+_MAX_PAIRS, _MAX_KEY, _MAX_VALUE = 16, 64, 512
+"""Of the metadata of a store or a memory: keys, and characters of each and of its value."""
 
 
 class _Connection(Transport):
@@ -210,9 +214,8 @@ class QoderMemoryStore:
         if description is not None:
             body["description"] = description
         if metadata is not None:
-            merged = {**current.metadata, **metadata}
-            body["metadata"] = {key: value for key, value in merged.items() if value is not None}
-        _check_store(body.get("name", "n"), body.get("description", ""), body.get("metadata"))
+            body["metadata"] = _patched(current.metadata, metadata)
+        _check_store(body.get("name", "n"), body.get("description", ""), None)
         answer = await self._connection.call("update_store", "POST", store_id, body=body)
         return wire.store_of(load(_body(answer)))
 
@@ -395,13 +398,35 @@ class QoderMemoryStore:
         assert content is not None
         return wire.in_view((await self._update(store_id, head, content, precondition)).memory, view)
 
+    async def update_metadata(
+        self, store_id: StoreId, memory_id: MemoryId, changes: Mapping[str, str | None], *, precondition: Sha256
+    ) -> Memory:
+        """The service takes metadata with a content only, and all of it: both are read first.
+
+        Where its guard is the content's hash, metadata that another session sets in that moment is lost.
+        """
+        head = await self._retrieve(store_id, memory_id)
+        content = head.memory.content
+        assert content is not None
+        if _patched(head.memory.metadata, changes) != head.memory.metadata:
+            head = await self._update(store_id, head, content, precondition, changes)
+        return wire.in_view(head.memory, "basic")
+
     async def _again(self, store_id: StoreId, head: Head, view: View) -> Memory:
         """The memory as it is: there was nothing to change."""
         if view == "full" and head.memory.content is None:
             head = await self._retrieve(store_id, head.memory.id)
         return wire.in_view(head.memory, view)
 
-    async def _update(self, store_id: StoreId, head: Head, content: str, precondition: Sha256 | None) -> Head:
+    async def _update(
+        self,
+        store_id: StoreId,
+        head: Head,
+        content: str,
+        precondition: Sha256 | None,
+        changes: Mapping[str, str | None] | None = None,
+    ) -> Head:
+        """`changes` None: the metadata stays as it is."""
         _checked_content(content)
         generation = await self._of(store_id)
         ours = sha256_of(content.encode())
@@ -412,16 +437,20 @@ class QoderMemoryStore:
                 failed = PreconditionFailed("the memory's content is another one by now")
                 failed.maybe_applied = maybe_applied
                 raise failed
-            guard: dict[str, Any] = {"version": head.number}
+            body: dict[str, Any] = {"content": content}
             if generation.guard == "sha256":
-                guard = {"content_sha256": head.memory.content_sha256}
+                body["content_sha256"] = head.memory.content_sha256
+            else:
+                body["version"] = head.number
+            if changes is not None:
+                body["metadata"] = _patched(head.memory.metadata, changes)
             answer = await self._connection.call(
                 "update_memory",
                 generation.update_method,
                 store_id,
                 "memories",
                 memory_id,
-                body={"content": content, **guard},
+                body=body,
             )
             if answer.failure is None:
                 return self._seen(wire.head_of(load(answer.body)))
@@ -430,7 +459,10 @@ class QoderMemoryStore:
                 raise _error(answer)
             maybe_applied = maybe_applied or answer.maybe_applied
             earlier, head = head, await self._retrieve(store_id, memory_id)
-            if maybe_applied and head.memory.content_sha256 == ours:
+            applied = (
+                head.memory.content_sha256 == ours and _patched(head.memory.metadata, changes or {}) == head.memory.metadata
+            )
+            if maybe_applied and applied:
                 return head
             if (earlier.number, earlier.memory.content_sha256) == (head.number, head.memory.content_sha256):
                 # The guard was right, so it is not what was refused.
@@ -616,14 +648,23 @@ def _checked_content(content: str) -> str:
     return content
 
 
+def _patched(metadata: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
+    """Raises `MetadataTooLong` and `MetadataFull` when the service would not keep the result."""
+    patched = {key: value for key, value in {**metadata, **changes}.items() if value is not None}
+    if any(not 1 <= len(key) <= _MAX_KEY or len(value) > _MAX_VALUE for key, value in patched.items()):
+        raise MetadataTooLong(f"metadata has keys of 1 to {_MAX_KEY} characters, and values of at most {_MAX_VALUE}")
+    if len(patched) > _MAX_PAIRS:
+        raise MetadataFull(f"metadata has at most {_MAX_PAIRS} keys: remove one first")
+    return patched
+
+
 def _check_store(name: str, description: str, metadata: Mapping[str, str] | None) -> None:
     """What the service would do to a name without a word: cut it, or refuse it with the whole request."""
     if not name.strip() or len(name.strip()) > 64 or not name.isprintable():
         raise InvalidRequest("a store's name has 1 to 64 characters here, and no line break")
     if len(description.strip()) > 1024:
         raise InvalidRequest("a store's description has at most 1,024 characters")
-    if metadata and (len(metadata) > 16 or any(not 1 <= len(k) <= 64 or len(v) > 512 for k, v in metadata.items())):
-        raise InvalidRequest("metadata has at most 16 keys of at most 64 characters, with values of at most 512")
+    _patched(metadata or {}, {})
 
 
 def _error(answer: Answer) -> MemfsError:
