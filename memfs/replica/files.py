@@ -5,6 +5,7 @@ those that a shell or a fork made, so a flush may come before anything, or only 
 the last.
 """
 
+import mmap
 import os
 
 import trio
@@ -20,6 +21,8 @@ from memfs.replica.parking import Parking
 from memfs.replica.scratch import SETTLE_SECONDS, SHARED_COMMIT_SECONDS
 from memfs.replica.tree import File, Head, Inode, Kind, Meta
 from memfs.replica.walks import Walks
+
+PAGE_BYTES = mmap.PAGESIZE
 
 
 class Files:
@@ -148,8 +151,7 @@ class Files:
         Raises `ContentTooLarge`, `ContentNotText` and `StateFull` at once, so that no tool can miss it.
         """
         file = handle.file
-        # The kernel appends at what it knows as the end; what it writes before that are pages of a mapping.
-        appending = handle.appending and offset >= self._size(file) - file.lag
+        appending = handle.appending and not self._is_of_mapping(file, offset)
         draft = file.draft or await self._begin_draft(file, appending=appending)
         if draft.refusal is not None:
             raise draft.refusal
@@ -166,6 +168,16 @@ class Files:
             self._times_moved(file)
             self._drop_setid(file.meta)
         return len(data)
+
+    def _is_of_mapping(self, file: File, offset: int) -> bool:
+        """Whether bytes for `offset` are a page of a mapping, which the kernel writes through any handle that can write.
+
+        Else they belong to the end, wherever the kernel takes that to be: it ignores a size that it was told while somebody
+        else made it forget the old one, and knows a size that is neither the file's nor the one it was told last.
+        """
+        if offset % PAGE_BYTES or offset >= self._size(file) - file.lag:
+            return False
+        return any(handle.mappable for handle in file.open_handles)
 
     def _check_room(self, file: File, draft: Draft, size: int) -> None:
         """Raise `StateFull` when the local state has no room for `size` bytes; what nobody was promised is refused too."""

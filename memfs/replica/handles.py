@@ -13,7 +13,7 @@ class Handle:
     it.
     """
 
-    __slots__ = ("appending", "file", "flushed", "fresh", "process", "shared", "writable", "wrote")
+    __slots__ = ("appending", "file", "flushed", "fresh", "mappable", "process", "shared", "writable", "wrote")
 
     def __init__(self, file: File, flags: int, process: int) -> None:
         self.file = file
@@ -21,6 +21,8 @@ class Handle:
         """The thread that opened it."""
         self.writable = flags & os.O_ACCMODE != os.O_RDONLY
         self.appending = bool(flags & os.O_APPEND)
+        self.mappable = flags & os.O_ACCMODE == os.O_RDWR
+        """Whether pages of a shared mapping may be written through it; it stays open as long as the mapping."""
         self.fresh = False
         self.wrote = False
         self.flushed = False
