@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
+from memfs.cli.main import COMPLETION
+
 if TYPE_CHECKING:
     from memfs.model.objects import MemoryVersion, Store
     from memfs.stores.base import MemoryStore
 
-VARIABLE = "_MEMFS_COMPLETE"
-"""Set by the shell's script when it asks for completions."""
 TIMEOUT_SECONDS = 1.0
 """Nobody waits longer for a completion."""
 SHOWN_VERSIONS = 50
@@ -39,13 +39,16 @@ def script(shell: str) -> str:
     made = get_completion_class(shell)
     assert made is not None
     # Not `source()`: it asks the installed bash for its version, and the script may be for another machine.
-    complete = made(click.Command("memfs"), {}, "memfs", VARIABLE)
+    complete = made(click.Command("memfs"), {}, "memfs", COMPLETION)
     return complete.source_template % complete.source_vars()
 
 
 def attach(group: click.Group) -> None:
     """Make the parameters of every command below `group` complete, by what they are called."""
-    for command in group.commands.values():
+    ctx = click.Context(group)
+    for name in group.list_commands(ctx):
+        command = group.get_command(ctx, name)
+        assert command is not None
         if isinstance(command, click.Group):
             attach(command)
             continue

@@ -13,7 +13,6 @@ import click
 
 import memfs.cli
 from memfs import __version__
-from memfs.cli import completion
 from memfs.cli.output import say
 from memfs.model.errors import MemfsError
 
@@ -24,7 +23,37 @@ INTERRUPTED = 130
 """What a shell makes of Ctrl-C."""
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+COMPLETION = "_MEMFS_COMPLETE"
+"""Set by a shell's completion script when it asks for completions."""
+
+_MODULES = {"import": "imports", "export": "exports", "keys": "serve", "sessions": "serve"}
+"""Where a command lives that is not called like its module."""
+
+
+class Commands(click.Group):
+    """All commands. The module of one is imported when that one is run: a mount waits for no other's imports."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        module = _MODULES.get(cmd_name, cmd_name.replace("-", "_"))
+        if cmd_name not in self.commands and module in self._modules():
+            self._load(module)
+        return super().get_command(ctx, cmd_name)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        for module in self._modules():
+            self._load(module)
+        return super().list_commands(ctx)
+
+    @staticmethod
+    def _modules() -> list[str]:
+        return [module.name for module in pkgutil.iter_modules(memfs.cli.__path__) if module.name != "main"]
+
+    def _load(self, module: str) -> None:
+        for command in getattr(importlib.import_module(f"memfs.cli.{module}"), "COMMANDS", ()):
+            self.add_command(command)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, message="%(version)s")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 def cli(debug: bool) -> None:
@@ -40,14 +69,6 @@ def cli(debug: bool) -> None:
     """
 
 
-def _add_commands() -> None:
-    for module in pkgutil.iter_modules(memfs.cli.__path__):
-        if module.name == "main":
-            continue
-        for command in getattr(importlib.import_module(f"memfs.cli.{module.name}"), "COMMANDS", ()):
-            cli.add_command(command)
-
-
 def _reason(error: BaseException) -> MemfsError | None:
     """The error that memfs raised on purpose, also from inside a group of one; None when this is something else."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
@@ -60,9 +81,10 @@ def run(arguments: list[str]) -> int:
 
     An exception that no one foresaw is raised: it is a bug, and its traceback what a report of it needs.
     """
-    _add_commands()
-    if completion.VARIABLE in os.environ:
-        completion.attach(cli)
+    if COMPLETION in os.environ:
+        from memfs.cli.completion import attach
+
+        attach(cli)
     debug = "--debug" in arguments[:1]
     try:
         answer = cli.main(arguments, prog_name="memfs", standalone_mode=False)

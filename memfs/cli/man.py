@@ -73,7 +73,10 @@ def _commands(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple[c
         return
     yield command, "-".join(path)
     if isinstance(command, click.Group):
-        for name, below in command.commands.items():
+        ctx = click.Context(command)
+        for name in command.list_commands(ctx):
+            below = command.get_command(ctx, name)
+            assert below is not None
             yield from _commands(below, (*path, name))
 
 

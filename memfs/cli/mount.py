@@ -1,11 +1,14 @@
 """`memfs mount`: choose the stores, mount, and stay as a daemon."""
 
+import importlib
 import logging
 import os
 import re
 import traceback
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +28,7 @@ from memfs.model.errors import MemfsError
 
 if TYPE_CHECKING:
     from memfs.fuse.options import MountOptions
+    from memfs.model.ids import SessionId
     from memfs.stores.base import MemoryStore
 
 log = logging.getLogger(__name__)
@@ -174,6 +178,8 @@ def serve(request: Request, reporter: Reporter) -> int:
     An error before the mount is ready goes to `reporter`, a later one to standard error and the exit record. What is raised is
     a bug.
     """
+    from memfs.replica.process import run_loop
+
     started = False
     told_waiting = False
 
@@ -196,7 +202,7 @@ def serve(request: Request, reporter: Reporter) -> int:
         with registry.claim(request.mountpoint, seconds=DRAIN_SECONDS, waiting=wait_for_other):
             check_mount_possible(wants_allow_other=bool(request.settings["allow_other"]))
             prepare_mountpoint(registry, request.mountpoint, nonempty=request.nonempty, note=reporter.note)
-            _run(request, registry, ready)
+            run_loop(_serve, request, registry, ready)
     except MemfsError as error:
         if _debugging():
             traceback.print_exc()
@@ -213,11 +219,59 @@ def _debugging() -> bool:
     return bool(ctx is not None and ctx.find_root().params.get("debug"))
 
 
-def _run(request: Request, registry: Registry, ready: Callable[[], None]) -> None:
-    """Serve a mount point that is claimed and prepared; the registry knows of it from before it is mounted until it ended."""
-    from memfs.fuse import daemon
+async def _serve(request: Request, registry: Registry, ready: Callable[[], None]) -> None:
+    """Serve a mount point that is claimed and prepared, over one connection to the service from first to last."""
+    import trio
 
-    options, open_service = _options(request, registry)
+    from memfs.cli.service import opened
+    from memfs.model.ids import SessionId, new_session_id
+    from memfs.model.objects import SessionActor
+
+    session_id = SessionId(request.session) if request.session else new_session_id()
+    open_service = opener(
+        request.url,
+        actor=SessionActor(session_id=session_id),
+        credentials_file=request.credentials_file,
+        timeout=float(request.settings["timeout"]),
+    )
+    async with opened(open_service) as service:
+        async with trio.open_nursery() as nursery:
+            # The answer of a service far away takes as long as these imports.
+            nursery.start_soon(partial(trio.to_thread.run_sync, importlib.import_module, "memfs.fuse.daemon"))
+            options = await _options(request, registry, service, session_id)
+
+        from memfs.fuse import daemon
+
+        with _recorded(request, registry, options, ready) as record_and_report:
+            await daemon.serve(options, service, record_and_report)
+
+
+async def _options(request: Request, registry: Registry, service: "MemoryStore", session_id: "SessionId") -> "MountOptions":
+    """What the daemon needs; asks the service for its stores, and makes a first one where there is none."""
+    from memfs.cli.attachments import attachments
+    from memfs.fuse.options import MountOptions
+
+    asked = session_id if request.session else None
+    return MountOptions(
+        mountpoint=Path(request.mountpoint),
+        url=without_credentials(request.url),
+        session_id=session_id,
+        attachments=await attachments(service, request.stores, session_id=asked, read_only=request.read_only),
+        state_directory=state_directory(),
+        status_file=registry.file(request.mountpoint, ".status.json"),
+        read_only=request.read_only,
+        **request.settings,
+    )
+
+
+@contextmanager
+def _recorded(
+    request: Request, registry: Registry, options: "MountOptions", ready: Callable[[], None]
+) -> Iterator[Callable[[], None]]:
+    """The registry knows of the mount from before it is mounted until it ended. Yields what records that it is mounted, and
+    then calls `ready`."""
+    from memfs.replica.process import first_known
+
     record = MountRecord(
         mountpoint=request.mountpoint,
         device="",
@@ -243,12 +297,13 @@ def _run(request: Request, registry: Registry, ready: Callable[[], None]) -> Non
     registry.write(record)
     status, message = 1, "ended by an error that memfs did not foresee: its log says more"
     try:
-        daemon.run(options, open_service, record_and_report)
+        yield record_and_report
         status, message = 0, ""
         log.info("unmounted %s, all is stored", request.mountpoint)
-    except MemfsError as error:
-        message = error.message
-        log.error("%s: %s", request.mountpoint, message)
+    except (MemfsError, BaseExceptionGroup) as error:
+        if (known := first_known(error)) is not None:
+            message = known.message
+            log.error("%s: %s", request.mountpoint, message)
         raise
     finally:
         registry.write_exit(ExitRecord(request.mountpoint, record.process, status, message))
@@ -263,39 +318,6 @@ def _now() -> str:
     from memfs.model.objects import format_time
 
     return format_time(datetime.now(UTC))
-
-
-def _options(request: Request, registry: Registry) -> "tuple[MountOptions, Callable[[], Awaitable[MemoryStore]]]":
-    """What the daemon needs; asks the service for its stores, and makes a first one where there is none."""
-    from memfs.cli.attachments import attachments
-    from memfs.cli.service import call
-    from memfs.fuse.options import Attachment, MountOptions
-    from memfs.model.ids import SessionId, new_session_id
-    from memfs.model.objects import SessionActor
-
-    session_id = SessionId(request.session) if request.session else new_session_id()
-    open_service = opener(
-        request.url,
-        actor=SessionActor(session_id=session_id),
-        credentials_file=request.credentials_file,
-        timeout=float(request.settings["timeout"]),
-    )
-
-    async def choose(service: "MemoryStore") -> tuple[Attachment, ...]:
-        asked = session_id if request.session else None
-        return await attachments(service, request.stores, session_id=asked, read_only=request.read_only)
-
-    options = MountOptions(
-        mountpoint=Path(request.mountpoint),
-        url=without_credentials(request.url),
-        session_id=session_id,
-        attachments=call(open_service, choose),
-        state_directory=state_directory(),
-        status_file=registry.file(request.mountpoint, ".status.json"),
-        read_only=request.read_only,
-        **request.settings,
-    )
-    return options, open_service
 
 
 COMMANDS = (mount,)

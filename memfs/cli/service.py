@@ -3,6 +3,7 @@
 import os
 import pwd
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -85,17 +86,26 @@ def opener(
     return open_it
 
 
+@asynccontextmanager
+async def opened(open_it: "Callable[[], Awaitable[MemoryStore]]") -> "AsyncIterator[MemoryStore]":
+    """The service, closed at the end."""
+    import trio
+
+    service = await open_it()
+    try:
+        yield service
+    finally:
+        with trio.CancelScope(shield=True):
+            await service.aclose()
+
+
 def call(open_it: "Callable[[], Awaitable[MemoryStore]]", work: "Callable[[MemoryStore], Awaitable[Answer]]") -> Answer:
     """Open the service, run `work` with it, close it."""
     import trio
 
     async def main() -> Answer:
-        service = await open_it()
-        try:
+        async with opened(open_it) as service:
             return await work(service)
-        finally:
-            with trio.CancelScope(shield=True):
-                await service.aclose()
 
     return trio.run(main)
 

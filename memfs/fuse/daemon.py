@@ -6,7 +6,7 @@ import gc
 import logging
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -24,7 +24,7 @@ from memfs.replica.blobs import DISK_BYTES, BlobCache, DiskBlobs
 from memfs.replica.drafts import now_ns
 from memfs.replica.errors import DrainIncomplete
 from memfs.replica.notices import Notices
-from memfs.replica.process import ending_signals, run_loop
+from memfs.replica.process import ending_signals
 from memfs.replica.replica import Replica, open_replica, place_key
 from memfs.replica.tasks import outlive
 from memfs.stores.base import MemoryStore, TriesGuard
@@ -44,25 +44,15 @@ SEARCH_NAME = ".search"
 STRUCTURED_NAME = ".memories"
 
 
-def run(
-    options: MountOptions,
-    open_service: Callable[[], Awaitable[MemoryStore]],
-    ready: Callable[[], None],
-) -> None:
+async def serve(options: MountOptions, service: MemoryStore, ready: Callable[[], None]) -> None:
     """Mount, call `ready` once the kernel answers, and serve until SIGTERM, SIGINT or an unmount; drain before returning.
 
-    `open_service` is awaited inside the event loop (trio). Raises `MemfsError` when the mount cannot be made, and
-    `memfs.replica.errors.DrainIncomplete` when something written could not be stored: the message says what is kept where.
+    `service` stays open. Raises `MemfsError` when the mount cannot be made, and `memfs.replica.errors.DrainIncomplete` when
+    something written could not be stored: the message says what is kept where.
     """
-    run_loop(_serve, options, open_service, ready)
-
-
-async def _serve(options: MountOptions, open_service: Callable[[], Awaitable[MemoryStore]], ready: Callable[[], None]) -> None:
     notices = Notices(options.state_directory / "notices" / f"{place_key(options.mountpoint)}.jsonl")
     translator = Translator(notices)
     async with AsyncExitStack() as stack:
-        service = await open_service()
-        stack.push_async_callback(service.aclose)
         blobs = BlobCache(disk=_disk_cache(options, service))
         replicas: list[Replica] = []
         for attachment in options.attachments:

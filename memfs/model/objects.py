@@ -27,7 +27,7 @@ Time = Annotated[datetime, PlainSerializer(format_time, return_type=str)]
 
 
 class Model(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    model_config = ConfigDict(extra="ignore", frozen=True, defer_build=True)
 
 
 class Store(Model):
@@ -98,7 +98,7 @@ class ServiceAccountActor(Model):
 class UnknownActor(Model):
     """An actor of a type that this program does not know yet."""
 
-    model_config = ConfigDict(extra="allow", frozen=True)
+    model_config = ConfigDict(extra="allow", frozen=True, defer_build=True)
     type: str
 
 

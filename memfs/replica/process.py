@@ -17,15 +17,17 @@ def run_loop(main: Callable[[*Arguments], Awaitable[None]], *arguments: *Argumen
     try:
         trio.run(main, *arguments)
     except BaseExceptionGroup as group:
-        known = group.subgroup(MemfsError)
+        known = first_known(group)
         if known is None:
             raise
-        raise _first(known) from group
+        raise known from group
 
 
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    error = group.exceptions[0]
-    return _first(error) if isinstance(error, BaseExceptionGroup) else error
+def first_known(error: BaseException) -> MemfsError | None:
+    """The first error that memfs raised on purpose: `error` itself, or one of the group that it is; None if none."""
+    if isinstance(error, BaseExceptionGroup):
+        return next((known for inner in error.exceptions if (known := first_known(inner)) is not None), None)
+    return error if isinstance(error, MemfsError) else None
 
 
 @contextlib.contextmanager
