@@ -1,27 +1,62 @@
-"""One emulated service a test, and a mount of one of its stores."""
+"""Emulated services: a mount that the tests of a module share, one directory a test; or a service of the test's own."""
 
+import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
+from tests.emulators.serving import Faults
 from tests.harness.dialects import DIALECTS, Dialect, dialect
 from tests.harness.inspector import Database
-from tests.harness.mounts import Mount, launch
+from tests.harness.mounts import Mount, Place, launch
+
+BOUND_SECONDS = 0.5
+"""How old what the shared mount shows may be: little, for the tests that wait for news."""
 
 
-@pytest.fixture(params=DIALECTS)
-def running(request: pytest.FixtureRequest) -> Iterator[Dialect]:
-    with dialect(request.param) as started:
+def _database(service: Dialect) -> Database:
+    return Database(service.url, kind=service.name, environment=service.environment)
+
+
+@pytest.fixture(scope="module", params=DIALECTS)
+def kind(request: pytest.FixtureRequest) -> str:
+    """Which service; a test for some of them only says which."""
+    name: str = request.param
+    return name
+
+
+@pytest.fixture
+def running(kind: str) -> Iterator[Dialect]:
+    """A service of the test's own."""
+    with dialect(kind) as started:
         yield started
 
 
 @pytest.fixture
 def database(running: Dialect) -> Database:
-    return Database(running.url, kind=running.name, environment=running.environment)
+    """The stores of `running`."""
+    return _database(running)
+
+
+@pytest.fixture(scope="module")
+def shared(kind: str) -> Iterator[Dialect]:
+    """The service of `mount`."""
+    with dialect(kind) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def mount(shared: Dialect, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mount]:
+    stores = _database(shared)
+    options = ["--timeout", "2", "--max-staleness", str(BOUND_SECONDS)]
+    with launch(tmp_path_factory.mktemp("mount"), stores.create_store("Notes"), database=stores, options=options) as started:
+        yield started
 
 
 @pytest.fixture
-def mount(database: Database, tmp_path: Path) -> Iterator[Mount]:
-    with launch(tmp_path, database.create_store("Notes"), database=database, options=["--timeout", "2"]) as started:
-        yield started
+def place(mount: Mount, shared: Dialect, request: pytest.FixtureRequest) -> Iterator[Place]:
+    """A directory of `mount` that no other test uses; the faults that a test gives to `shared` end with it."""
+    made = Place(mount, re.sub(r"[^A-Za-z0-9]+", "-", request.node.name).strip("-"))
+    made.path.mkdir()
+    yield made
+    shared.emulator.faults = Faults()

@@ -5,47 +5,47 @@ import errno
 import logging
 import os
 import re
-import time
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from memfs.model.errors import InvalidRequest, NotSupported, PreconditionFailed, StoreArchived
-from memfs.model.objects import UserActor
+from memfs.model.objects import SessionActor, UserActor
 from memfs.stores.base import KeepsMetadata, MemoryStore
 from memfs.stores.credentials import Credentials
 from memfs.stores.open import open_service
 from tests.emulators.modelstudio import ModelStudio
 from tests.emulators.qoder import Qoder
 from tests.emulators.tablestore import Tablestore
-from tests.harness.dialects import DIALECTS, SCOPE, Dialect, dialect
+from tests.harness.dialects import SCOPE, Dialect, dialect
 from tests.harness.errnos import refuses
 from tests.harness.inspector import Database, Inspector
-from tests.harness.mounts import Mount, launch
+from tests.harness.mounts import Place, launch
 from tests.harness.waiting import eventually
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "services.md"
 ACTOR = UserActor(user_id="user_tests")
 
 
-def mounts_of(*names: str) -> pytest.MarkDecorator:
-    """Run with the mounts of these services only."""
-    return pytest.mark.parametrize("running", names, indirect=True)
-
-
-@pytest.fixture(params=DIALECTS)
-def running(request: pytest.FixtureRequest) -> Iterator[Dialect]:
-    with dialect(request.param) as started:
-        yield started
+def only(*names: str) -> pytest.MarkDecorator:
+    """Run with these services only."""
+    return pytest.mark.parametrize("kind", names, indirect=True, scope="module")
 
 
 async def opened(running: Dialect) -> MemoryStore:
     return await open_service(running.url, actor=ACTOR, credentials=Credentials(environment=running.environment))
 
 
-def state(mount: Mount, name: str) -> str:
-    return os.getxattr(mount.store / name, "user.memory.state").decode()
+def state(place: Place, name: str) -> str:
+    return os.getxattr(place / name, "user.memory.state").decode()
+
+
+def told(running: Dialect, place: Place) -> Any:
+    """What the emulator of Qoder has for the one memory of `place`."""
+    assert isinstance(running.emulator, Qoder)
+    (memory,) = (memory for memory in running.emulator.memories.values() if f"/{memory.path}".startswith(place.prefix))
+    return memory
 
 
 QODER = ("qoder-entry", "qoder-memory")
@@ -54,36 +54,36 @@ QODER = ("qoder-entry", "qoder-memory")
 # Qoder
 
 
-@mounts_of(*QODER)
-def test_qoder_blank_files(mount: Mount) -> None:
-    mount.sh("touch empty; printf ' \\n\\t' > spaces; echo text > emptied; : > emptied")
-    assert mount.inspector.memories() == {"/emptied": "text\n"}
-    assert [state(mount, name) for name in ("empty", "spaces", "emptied")] == ["pending"] * 3
-    assert mount.sh("cat empty spaces emptied") == " \n\t"
-    mount.remount()
-    assert [state(mount, name) for name in ("empty", "spaces", "emptied")] == ["pending"] * 3
-    assert mount.sh("cat spaces; stat -c %s emptied") == " \n\t0\n"
-    mount.sh("echo now > empty; mv spaces moved; rm emptied; mv moved again")
-    eventually(mount.inspector.memories, {"/empty": "now\n"}, within=3)
-    assert sorted(os.listdir(mount.store)) == ["again", "empty"]
-    assert mount.inspector.operations("/empty") == ["created"]
+@only(*QODER)
+def test_qoder_blank_files(place: Place) -> None:
+    place.sh("touch empty; printf ' \\n\\t' > spaces; echo text > emptied; : > emptied")
+    assert place.memories() == {"emptied": "text\n"}
+    assert [state(place, name) for name in ("empty", "spaces", "emptied")] == ["pending"] * 3
+    assert place.sh("cat empty spaces emptied") == " \n\t"
+    place.mount.remount()
+    assert [state(place, name) for name in ("empty", "spaces", "emptied")] == ["pending"] * 3
+    assert place.sh("cat spaces; stat -c %s emptied") == " \n\t0\n"
+    place.sh("echo now > empty; mv spaces moved; rm emptied; mv moved again")
+    eventually(place.memories, {"empty": "now\n"}, within=3)
+    assert sorted(os.listdir(place.path)) == ["again", "empty"]
+    assert place.operations("empty") == ["created"]
 
 
-@mounts_of(*QODER)
-def test_qoder_rename_makes_another_memory(mount: Mount, caplog: pytest.LogCaptureFixture) -> None:
-    mount.sh("echo text > a.md")
-    number, first = os.stat(mount.store / "a.md").st_ino, mount.inspector.memory_id("/a.md")
-    mount.sh("mv a.md b.md")
-    assert mount.inspector.memory_id("/b.md") != first
-    assert mount.inspector.operations("/a.md") == ["created", "deleted"]
-    assert mount.inspector.operations("/b.md") == ["created"]
-    assert os.stat(mount.store / "b.md").st_ino == number
-    assert "this service cannot rename" in mount.log()
-    mount.remount()
-    assert os.stat(mount.store / "b.md").st_ino == number
+@only(*QODER)
+def test_qoder_rename_makes_another_memory(place: Place) -> None:
+    place.sh("echo text > a.md")
+    number, first = os.stat(place / "a.md").st_ino, place.ids()["a.md"]
+    place.sh("mv a.md b.md")
+    assert place.ids()["b.md"] != first
+    assert place.operations("a.md") == ["created", "deleted"]
+    assert place.operations("b.md") == ["created"]
+    assert os.stat(place / "b.md").st_ino == number
+    assert "this service cannot rename" in place.mount.log()
+    place.mount.remount()
+    assert os.stat(place / "b.md").st_ino == number
 
 
-@mounts_of(*QODER)
+@only(*QODER)
 async def test_qoder_rename_that_meets_an_edit(running: Dialect, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     service = await opened(running)
@@ -97,17 +97,22 @@ async def test_qoder_rename_that_meets_an_edit(running: Dialect, caplog: pytest.
     await service.aclose()
 
 
-@mounts_of(*QODER)
-def test_qoder_deletion_has_no_guard(mount: Mount, running: Dialect) -> None:
-    mount.sh("echo one > a.md")
-    before = running.emulator.count("GET", mount.inspector.memory_id("/a.md"))
-    os.unlink(mount.store / "a.md")
-    eventually(mount.inspector.memories, {}, within=3)
-    gets = [line for line in running.emulator.requests if line.startswith("GET ") and "/mem_" in line]
-    assert len(gets) > before  # the content was compared first
+@only(*QODER)
+def test_qoder_deletion_has_no_guard(place: Place, shared: Dialect) -> None:
+    compared_first(place, shared)
 
 
-@mounts_of(*QODER)
+def compared_first(place: Place, service: Dialect) -> None:
+    """A removal reads the memory before it deletes it."""
+    place.sh("echo one > a.md")
+    memory_id = place.ids()["a.md"]
+    before = service.emulator.count("GET", memory_id)
+    os.unlink(place / "a.md")
+    eventually(place.ids, {}, within=3)
+    assert service.emulator.count("GET", memory_id) == before + 1
+
+
+@only(*QODER)
 def test_qoder_archived_store_is_read_only(database: Database, tmp_path: Path) -> None:
     store = database.create_store("Notes")
     store.put("/a.md", "one\n")
@@ -130,39 +135,36 @@ def test_qoder_archived_store_is_read_only(database: Database, tmp_path: Path) -
     assert store.memories() == {"/a.md": "one\n"}
 
 
-@mounts_of(*QODER)
-def test_qoder_metadata(mount: Mount, running: Dialect) -> None:
-    assert isinstance(running.emulator, Qoder)
-    mount.inspector.put("/a.md", "one\n")
-    for memory in running.emulator.memories.values():
-        memory.metadata = {"team": "backend", "职位": "经理"}
-    mount.remount()
-    assert os.getxattr(mount.store / "a.md", "user.memory.meta.team") == b"backend"
-    assert os.getxattr(mount.store / "a.md", "user.memory.meta.职位").decode() == "经理"
-    (mount.store / "a.md").write_text("two\n")
-    assert {tuple(sorted(memory.metadata)) for memory in running.emulator.memories.values()} == {("team", "职位")}
-    mount.sh("mv a.md b.md")
-    assert {tuple(sorted(memory.metadata)) for memory in running.emulator.memories.values()} == {("team", "职位")}
+@only(*QODER)
+def test_qoder_metadata(place: Place, shared: Dialect) -> None:
+    place.inspector.put(place.at("a.md"), "one\n")
+    told(shared, place).metadata = {"team": "backend", "职位": "经理"}
+    eventually((place / "a.md").exists, True, within=5)
+    assert os.getxattr(place / "a.md", "user.memory.meta.team") == b"backend"
+    assert os.getxattr(place / "a.md", "user.memory.meta.职位").decode() == "经理"
+    (place / "a.md").write_text("two\n")
+    assert set(told(shared, place).metadata) == {"team", "职位"}
+    place.sh("mv a.md b.md")
+    assert set(told(shared, place).metadata) == {"team", "职位"}
 
 
-@mounts_of(*QODER)
-def test_qoder_metadata_can_be_set(mount: Mount, running: Dialect) -> None:
-    assert isinstance(running.emulator, Qoder)
-    file = mount.store / "a.md"
+@only(*QODER)
+def test_qoder_metadata_can_be_set(place: Place, shared: Dialect) -> None:
+    file = place / "a.md"
     file.write_text("one\n")
-    before, (memory,) = os.stat(file), running.emulator.memories.values()
-    asked = running.mutations()
+    before, memory = os.stat(file), told(shared, place)
+    asked = shared.mutations()
     memory.metadata = {"by": "another session"}  # which this mount has not heard of
-    mount.sh("setfattr -n user.memory.meta.team -v 后端 a.md && setfattr -n user.memory.meta.x -v 1 a.md")
-    assert mount.sh("getfattr --only-values -n user.memory.meta.team a.md") == "后端"
-    mount.sh("setfattr -x user.memory.meta.x a.md")
+    place.sh("setfattr -n user.memory.meta.team -v 后端 a.md && setfattr -n user.memory.meta.x -v 1 a.md")
+    assert place.sh("getfattr --only-values -n user.memory.meta.team a.md") == "后端"
+    place.sh("setfattr -x user.memory.meta.x a.md")
     assert memory.metadata == {"by": "another session", "team": "后端"}
-    assert running.mutations() - asked == 3
-    assert mount.inspector.operations("/a.md") == ["created", "modified", "modified", "modified"]
+    assert shared.mutations() - asked == 3
+    assert place.operations("a.md") == ["created", "modified", "modified", "modified"]
     assert (os.stat(file).st_mtime_ns, os.stat(file).st_ino) == (before.st_mtime_ns, before.st_ino)
     file.write_text("two\n")  # the next save meets no conflict of its own making
-    assert mount.inspector.memories() == {"/a.md": "two\n"}
-    (mount.store / "blank").touch()
+    assert place.memories() == {"a.md": "two\n"}
+    (place / "blank").touch()
     for name, key, value, wanted in (
         ("a.md", "k" * 65, b"v", errno.ERANGE),
         ("a.md", "k", b"v" * 513, errno.ERANGE),
@@ -170,18 +172,18 @@ def test_qoder_metadata_can_be_set(mount: Mount, running: Dialect) -> None:
         ("blank", "k", b"v", errno.EINVAL),
     ):
         with refuses(wanted):
-            os.setxattr(mount.store / name, f"user.memory.meta.{key}", value)
+            os.setxattr(place / name, f"user.memory.meta.{key}", value)
     with refuses(errno.ENODATA):
         os.removexattr(file, "user.memory.meta.x")
     memory.metadata = {str(number): "" for number in range(16)}
     with refuses(errno.ENOSPC):
         os.setxattr(file, "user.memory.meta.k", b"v")
-    mount.inspector.put("/a.md", "theirs\n")
+    place.inspector.put(place.at("a.md"), "theirs\n")
     with refuses(errno.EBUSY):
         os.setxattr(file, "user.memory.meta.0", b"v")
 
 
-@mounts_of(*QODER)
+@only(*QODER)
 async def test_qoder_metadata_of_two_sessions(running: Dialect) -> None:
     assert isinstance(running.emulator, Qoder)
     service, other = await opened(running), await opened(running)
@@ -201,24 +203,25 @@ async def test_qoder_metadata_of_two_sessions(running: Dialect) -> None:
     await other.aclose()
 
 
-@mounts_of(*QODER, "modelstudio")
-def test_no_actors(mount: Mount) -> None:
-    mount.sh("echo one > a.md")
+@only(*QODER, "modelstudio")
+def test_no_actors(place: Place) -> None:
+    place.sh("echo one > a.md")
     with refuses(errno.ENODATA):
-        os.getxattr(mount.store / "a.md", "user.memory.session_id")
-    assert {version.created_by for version in mount.inspector.history()} == {None}
+        os.getxattr(place / "a.md", "user.memory.session_id")
+    assert {version.created_by for _, version in place.named_versions()} == {None}
 
 
-@mounts_of(*QODER)
-def test_qoder_lists_everything_or_nothing(mount: Mount, running: Dialect) -> None:
-    mount.inspector.put_all((f"/d{number % 10}/s/{number}.md", f"{number}\n") for number in range(120))
-    mount.remount()
-    before = running.emulator.count("GET", "/memories")
-    mount.sh("ls; ls -lR; find . -name '*.md' | wc -l")
-    assert running.emulator.count("GET", "/memories") - before == 2  # of 100 and 20
+@only(*QODER)
+def test_qoder_lists_everything_or_nothing(running: Dialect, database: Database, tmp_path: Path) -> None:
+    store = database.create_store("Notes")
+    store.put_all((f"/d{number % 10}/s/{number}.md", f"{number}\n") for number in range(120))
+    with launch(tmp_path, store, database=database) as mount:
+        before = running.emulator.count("GET", "/memories")
+        mount.sh("ls; ls -lR; find . -name '*.md' | wc -l")
+        assert running.emulator.count("GET", "/memories") - before == 2  # of 100 and 20
 
 
-@mounts_of("qoder-entry")
+@only("qoder-entry")
 async def test_qoder_entry_stores_cannot_be_changed(running: Dialect) -> None:
     service = await opened(running)
     store = await service.create_store("Notes")
@@ -227,7 +230,7 @@ async def test_qoder_entry_stores_cannot_be_changed(running: Dialect) -> None:
     await service.aclose()
 
 
-@mounts_of("qoder-memory")
+@only("qoder-memory")
 @pytest.mark.parametrize("paging", ["ids", "pages"])
 async def test_qoder_both_ways_of_paging(running: Dialect, paging: str) -> None:
     assert isinstance(running.emulator, Qoder)
@@ -262,7 +265,7 @@ async def test_qoder_generation_is_found_out(name: str, method: str) -> None:
         await again.aclose()
 
 
-@mounts_of("qoder-memory")
+@only("qoder-memory")
 @pytest.mark.parametrize("status", [409, 412])
 async def test_qoder_conflicts_are_told_by_their_status(running: Dialect, status: int) -> None:
     assert isinstance(running.emulator, Qoder)
@@ -280,69 +283,69 @@ async def test_qoder_conflicts_are_told_by_their_status(running: Dialect, status
 # Tablestore
 
 
-@mounts_of("tablestore")
-def test_tablestore_sees_its_own_scope_only(mount: Mount, running: Dialect, database: Database, tmp_path: Path) -> None:
-    mount.sh("echo one > a.md")
-    other_url = running.url.replace(SCOPE, "app-001/user-001/assistant/session-002")
-    other = Database(other_url, kind="tablestore", environment=running.environment)
+@only("tablestore")
+def test_tablestore_sees_its_own_scope_only(place: Place, shared: Dialect) -> None:
+    place.sh("echo one > a.md")
+    other_url = shared.url.replace(SCOPE, "app-001/user-001/assistant/session-002")
+    other = Database(other_url, kind="tablestore", environment=shared.environment)
     store = other.call(lambda service: service.list_stores()).data[0]
-    assert store.id != mount.inspector.id
+    assert store.id != place.inspector.id
     assert Inspector(other, store).memories() == {}
 
 
-@mounts_of("tablestore")
-def test_tablestore_binary_files_are_read_only(mount: Mount, running: Dialect) -> None:
-    assert isinstance(running.emulator, Tablestore)
+@only("tablestore")
+def test_tablestore_binary_files_are_read_only(place: Place, shared: Dialect) -> None:
+    assert isinstance(shared.emulator, Tablestore)
     pixel = b"\x89PNG\r\n\x1a\n\x00\xff\xfe"
-    running.emulator.do_AddItem(
+    shared.emulator.do_AddItem(
         {
             "type": "memoryfile",
             "memoryStoreName": "Notes",
             "scope": dict(zip(("appId", "tenantId", "agentId", "runId"), SCOPE.split("/"), strict=True)),
-            "path": "/pixel.png",
+            "path": place.at("pixel.png"),
             "contentBase64": base64.b64encode(pixel).decode(),
             "mediaType": "image/png",
         }
     )
-    eventually(lambda: (mount.store / "pixel.png").exists(), True, within=4)
-    file = mount.store / "pixel.png"
+    file = place / "pixel.png"
+    eventually(file.exists, True, within=4)
     assert file.read_bytes() == pixel
     assert os.getxattr(file, "user.memory.media_type") == b"image/png"
     for call in (lambda: file.write_text("x"), lambda: os.truncate(file, 0), lambda: os.open(file, os.O_RDWR)):
         with refuses(errno.EROFS):
             call()
-    (mount.store / "a.md").write_text("text\n")
+    (place / "a.md").write_text("text\n")
     with refuses(errno.EROFS):
-        os.replace(mount.store / "a.md", file)
-    os.rename(file, mount.store / "moved.png")
-    assert (mount.store / "moved.png").read_bytes() == pixel
+        os.replace(place / "a.md", file)
+    os.rename(file, place / "moved.png")
+    assert (place / "moved.png").read_bytes() == pixel
     with refuses(errno.EILSEQ):
-        (mount.store / "new.png").write_bytes(pixel)
-    os.unlink(mount.store / "new.png")
-    os.unlink(mount.store / "moved.png")
-    eventually(lambda: sorted(mount.inspector.heads()), ["/a.md"], within=3)
+        (place / "new.png").write_bytes(pixel)
+    os.unlink(place / "new.png")
+    os.unlink(place / "moved.png")
+    eventually(lambda: list(place.ids()), ["a.md"], within=3)
 
 
-@mounts_of("tablestore")
-def test_tablestore_names_the_session(mount: Mount, running: Dialect) -> None:
-    mount.sh("echo one > a.md; echo two > a.md; mv a.md b.md; rm b.md")
-    eventually(lambda: len(mount.inspector.history()), 4, within=3)
-    assert isinstance(running.emulator, Tablestore)
-    assert {version.actor["actorId"] for version in running.emulator.versions} == {mount.session_id}
+@only("tablestore")
+def test_tablestore_names_the_session(place: Place) -> None:
+    place.sh("echo one > a.md; echo two > a.md; mv a.md b.md; rm b.md")
+    eventually(lambda: len(place.history()), 4, within=3)
+    assert {version.created_by for _, version in place.named_versions()} == {SessionActor(session_id=place.mount.session_id)}
 
 
-@mounts_of("tablestore")
-def test_tablestore_whole_seconds(mount: Mount) -> None:
-    (mount.store / "a.md").write_text("one\n")
-    times = {os.stat(mount.store / "a.md").st_mtime_ns}
+@only("tablestore")
+def test_tablestore_whole_seconds(place: Place) -> None:
+    file = place / "a.md"
+    file.write_text("one\n")
+    times = {os.stat(file).st_mtime_ns}
     for text in ("two\n", "six\n", "ten\n"):
-        mount.inspector.put("/a.md", text)
-        eventually(lambda text=text: (mount.store / "a.md").read_text(), text, within=4)  # type: ignore[misc]
-        times.add(os.stat(mount.store / "a.md").st_mtime_ns)
+        place.inspector.put(place.at("a.md"), text)
+        eventually(file.read_text, text, within=4)
+        times.add(os.stat(file).st_mtime_ns)
     assert len(times) == 4
 
 
-@mounts_of("tablestore")
+@only("tablestore")
 async def test_tablestore_a_version_that_was_taken_back_is_a_conflict_no_more(running: Dialect) -> None:
     first, second = await opened(running), await opened(running)
     store = await first.create_store("Notes")
@@ -360,19 +363,20 @@ async def test_tablestore_a_version_that_was_taken_back_is_a_conflict_no_more(ru
     await second.aclose()
 
 
-@mounts_of("tablestore")
-def test_tablestore_full(mount: Mount, running: Dialect) -> None:
-    assert isinstance(running.emulator, Tablestore)
-    running.emulator.guesses.max_items = 2
-    mount.sh("echo 1 > a; echo 2 > b")
+@only("tablestore")
+def test_tablestore_full(place: Place, shared: Dialect) -> None:
+    assert isinstance(shared.emulator, Tablestore)
+    place.sh("echo 1 > a; echo 2 > b")
+    shared.emulator.guesses.max_items = place.inspector.count()
     with refuses(errno.ENOSPC):
-        (mount.store / "c").write_text("x")
-    os.unlink(mount.store / "c")
-    (mount.store / "a").write_text("still editable\n")
-    assert mount.inspector.memories() == {"/a": "still editable\n", "/b": "2\n"}
+        (place / "c").write_text("x")
+    os.unlink(place / "c")
+    (place / "a").write_text("still editable\n")
+    assert place.memories() == {"a": "still editable\n", "b": "2\n"}
+    shared.emulator.guesses.max_items = None
 
 
-@mounts_of("tablestore")
+@only("tablestore")
 async def test_tablestore_stores(running: Dialect) -> None:
     service = await opened(running)
     store = await service.create_store("Notes")
@@ -392,7 +396,7 @@ async def test_tablestore_stores(running: Dialect) -> None:
 # Model Studio
 
 
-@mounts_of("modelstudio")
+@only("modelstudio")
 @pytest.mark.parametrize("guard", ["both", "top level", "object"])
 def test_modelstudio_guard_is_tried_at_the_mount(database: Database, running: Dialect, tmp_path: Path, guard: str) -> None:
     assert isinstance(running.emulator, ModelStudio)
@@ -407,7 +411,7 @@ def test_modelstudio_guard_is_tried_at_the_mount(database: Database, running: Di
         assert len(store.history()) == 2  # tried today already
 
 
-@mounts_of("modelstudio")
+@only("modelstudio")
 def test_modelstudio_without_a_guard_says_so_loudly(database: Database, running: Dialect, tmp_path: Path) -> None:
     assert isinstance(running.emulator, ModelStudio)
     running.emulator.guesses.guard = "neither"
@@ -418,7 +422,7 @@ def test_modelstudio_without_a_guard_says_so_loudly(database: Database, running:
         assert store.memories() == {}
         # What can be done is done: the content is compared before each update.
         store.put("/a.md", "one\ntwo\nthree\n")
-        time.sleep(2.5)
+        eventually((mount.store / "a.md").exists, True, within=5)
         with open(mount.store / "a.md", "r+") as file:
             ours = file.read().replace("one", "ONE")
             store.put("/a.md", "one\ntwo\nTHREE\n")
@@ -427,14 +431,14 @@ def test_modelstudio_without_a_guard_says_so_loudly(database: Database, running:
         assert store.content("/a.md") == "ONE\ntwo\nTHREE\n"
 
 
-@mounts_of("modelstudio")
+@only("modelstudio")
 def test_modelstudio_a_read_only_mount_tries_nothing(database: Database, running: Dialect, tmp_path: Path) -> None:
     store = database.create_store("Notes")
     with launch(tmp_path, store, database=database, options=["--read-only"]):
         assert store.history() == []
 
 
-@mounts_of("modelstudio")
+@only("modelstudio")
 async def test_modelstudio_archived_store(running: Dialect) -> None:
     service = await opened(running)
     store = await service.create_store("Notes")
@@ -450,28 +454,21 @@ async def test_modelstudio_archived_store(running: Dialect) -> None:
     await service.aclose()
 
 
-@mounts_of("modelstudio")
-def test_modelstudio_deletion_has_no_guard(mount: Mount, running: Dialect) -> None:
-    mount.sh("echo one > a.md")
-    memory_id = mount.inspector.memory_id("/a.md")
-    before = running.emulator.count("GET", memory_id)
-    os.unlink(mount.store / "a.md")
-    eventually(mount.inspector.memories, {}, within=3)
-    assert running.emulator.count("GET", memory_id) == before + 1
+@only("modelstudio")
+def test_modelstudio_deletion_has_no_guard(place: Place, shared: Dialect) -> None:
+    compared_first(place, shared)
 
 
 # All of them
 
 
-def test_everywhere_a_file_beside_a_directory_of_its_name(mount: Mount) -> None:
-    mount.inspector.put("/a", "file\n")
-    mount.inspector.put("/a/b", "below\n")
-    mount.remount()
-    names = sorted(os.listdir(mount.store))
-    assert len(names) == 2
-    assert (mount.store / "a" / "b").read_text() == "below\n"
-    (escaped,) = (name for name in names if name != "a")
-    assert (mount.store / escaped).read_text() == "file\n"
+def test_everywhere_a_file_beside_a_directory_of_its_name(place: Place) -> None:
+    place.inspector.put(place.at("a"), "file\n")
+    place.inspector.put(place.at("a/b"), "below\n")
+    eventually(lambda: len(os.listdir(place.path)), 2, within=5)
+    assert (place / "a" / "b").read_text() == "below\n"
+    (escaped,) = (name for name in os.listdir(place.path) if name != "a")
+    assert (place / escaped).read_text() == "file\n"
 
 
 async def test_everywhere_the_head_is_not_redacted(running: Dialect) -> None:
