@@ -117,7 +117,10 @@ async def all_stores(service: "MemoryStore", *, include_archived: bool = False) 
     found: list[Store] = []
     page: str | None = None
     while True:
-        answer = await service.list_stores(include_archived=include_archived, limit=MAX_LIMIT, page=page)
+        try:
+            answer = await service.list_stores(include_archived=include_archived, limit=MAX_LIMIT, page=page)
+        except NotFound as error:
+            raise NotFound(f"{error.message}: check the URL") from error
         found += answer.data
         page = answer.next_page
         if page is None:

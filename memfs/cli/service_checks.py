@@ -38,7 +38,8 @@ def check_service(url: str, credentials_file: Path | None, *, write: bool, store
     try:
         stores = call(open_it, look)
     except MemfsError as error:
-        findings.append(Finding(subject, False, error.message, _remedy(error)))
+        remedy = _remedy(error)
+        findings.append(Finding(subject, False, error.message.removesuffix(f"; {remedy}"), remedy))
         return findings
     milliseconds = (time.monotonic() - began) * 1000
     count = f"{len(stores):,} active store{'s' if len(stores) != 1 else ''}"
@@ -50,7 +51,9 @@ def check_service(url: str, credentials_file: Path | None, *, write: bool, store
 
 def _remedy(error: MemfsError) -> str:
     if isinstance(error, Unauthenticated | PermissionDenied):
-        return "set MEMFS_API_KEY or MEMFS_AUTH_TOKEN to a credential of this service, or name a file with --credentials-file"
+        from memfs.stores.credentials import REMEDY
+
+        return REMEDY
     return "check $MEMFS_URL or --url, and that the service runs and can be reached from here"
 
 

@@ -25,6 +25,8 @@ from memfs.model.errors import InvalidRequest
 TOKEN_VARIABLES = ("MEMFS_AUTH_TOKEN", "ANTHROPIC_AUTH_TOKEN")
 KEY_VARIABLES = ("MEMFS_API_KEY", "ANTHROPIC_API_KEY")
 
+REMEDY = "set MEMFS_API_KEY or MEMFS_AUTH_TOKEN to a credential of this service, or name a file with --credentials-file"
+
 _API_KEY_MARKS = ("sk-ant-api", "sk-memfs-api")
 """How a bare API key begins; any other bare credential is a token."""
 

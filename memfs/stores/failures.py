@@ -17,6 +17,7 @@ from memfs.model.errors import (
     Unavailable,
 )
 from memfs.model.ids import MemoryId
+from memfs.stores.credentials import REMEDY
 from memfs.stores.transport import Failure
 
 _FULL_WORDS = ("limit", "at most", "full", "maximum", "exceed", "too many")
@@ -27,7 +28,7 @@ def error_of(failure: Failure, *, creating: bool = False) -> MemfsError:
     message = failure.sentence()
     match failure.status:
         case 401:
-            return Unauthenticated(message)
+            return Unauthenticated(f"{message}; {REMEDY}")
         case 402 | 403:
             return PermissionDenied(message)
         case 404:

@@ -19,8 +19,8 @@ from urllib.parse import quote, urlsplit
 import anyio
 
 from memfs import __version__
-from memfs.model.errors import BadAnswer, ContentNotText, InvalidRequest, NotFound, RateLimited, Unavailable
-from memfs.stores.credentials import Credential, Credentials
+from memfs.model.errors import BadAnswer, ContentNotText, InvalidRequest, NotFound, RateLimited, Unauthenticated, Unavailable
+from memfs.stores.credentials import REMEDY, Credential, Credentials
 from memfs.stores.http import httpx
 
 DEFAULT_TIMEOUT = 8.0
@@ -119,7 +119,8 @@ class Transport:
         authorize: Headers | None = None,
     ) -> None:
         """`timeout` bounds each call as a whole, in seconds; `headers` go with every request; `authorize` makes those that
-        carry the credential (None: its own). Raises `InvalidRequest` for a URL that is none of a service.
+        carry the credential, without which nothing is sent (None: its own, where there is one). Raises `InvalidRequest` for a
+        URL that is none of a service.
         """
         self.url = checked_url(url)
         self.requests: Counter[str] = Counter()
@@ -173,7 +174,8 @@ class Transport:
         """The answer to one call of `endpoint` (a name for `requests`) at the URL and `segments`.
 
         `repeatable` false: applying the call twice would do harm, so it is not repeated once it may have been applied.
-        Raises `Unavailable`, `RateLimited` or `BadAnswer` when there is no answer within the time-out.
+        Raises `Unavailable`, `RateLimited` or `BadAnswer` when there is no answer within the time-out, and `Unauthenticated`
+        when there is no credential for a service that wants one.
         """
         if not {"", ".", ".."}.isdisjoint(segments) or not all(encodable(segment) for segment in segments):
             raise NotFound("no such id")  # it would address another endpoint, or none that a URL can name
@@ -193,6 +195,8 @@ class Transport:
             maybe_applied = False
             delay = _FIRST_DELAY
             credential = self._credentials.current()
+            if credential is None and self._authorize is not _own_header:
+                raise Unauthenticated(f"there is no credential; {REMEDY}")
             while True:
                 self.requests[endpoint] += 1
                 wait: float | None = None
@@ -326,6 +330,8 @@ def _reason(error: httpx.TransportError) -> str:
     for cause in causes:
         if isinstance(cause, ssl.SSLCertVerificationError):
             return f"its certificate is not to be trusted ({cause.verify_message}); $SSL_CERT_FILE names other authorities"
+        if isinstance(cause, ssl.SSLError):
+            return "nothing there speaks TLS (https)"
     for cause in causes:
         if isinstance(cause, OSError) and cause.strerror:
             return f"no connection ({cause.strerror})"

@@ -15,6 +15,7 @@ from memfs.stores.open import open_service
 from tests.emulators.qoder import Qoder
 from tests.emulators.tablestore import Tablestore
 from tests.harness.dialects import SCOPE, Dialect, dialect
+from tests.harness.inspector import Database
 
 ACTOR = UserActor(user_id="user_tests")
 KEY = Credentials(environment={"MEMFS_API_KEY": "k"})
@@ -76,17 +77,9 @@ def tablestore() -> Iterator[Dialect]:
         yield running
 
 
-def test_a_wrong_key(tablestore: Dialect, tmp_path: Path) -> None:
-    url = tablestore.url.replace("?", "/files?")
-    said = one_line(memfs(tablestore, "mount", str(tmp_path), "--url", url, MEMFS_API_KEY="hush-hush"))
-    assert "check the API key" in said
-    assert "hush" not in said
-    assert tablestore.emulator.requests == ["POST GetMemoryStore"]
-
-
 def test_a_wrong_instance(tablestore: Dialect) -> None:
     url = tablestore.url.replace("instance=inst", "instance=other")
-    assert "check the API key" in one_line(memfs(tablestore, "stores", "list", "--url", url))
+    assert "MEMFS_API_KEY" in one_line(memfs(tablestore, "stores", "list", "--url", url))
     assert len(tablestore.emulator.requests) == 1
 
 
@@ -114,34 +107,66 @@ def test_a_service_of_an_older_generation(tablestore: Dialect) -> None:
     assert len(tablestore.emulator.requests) == 1
 
 
-@pytest.mark.parametrize("name", ["qoder-memory", "modelstudio"])
-def test_an_expired_token(name: str, tmp_path: Path) -> None:
-    with dialect(name) as running:
-        running.emulator.faults.expired = True
-        said = one_line(memfs(running, "mount", str(tmp_path), "--url", running.url))
-        assert "401" in said
-        assert len(running.emulator.requests) == 1
+def told_to_mount(service: Dialect, place: Path, url: str, **environment: str) -> str:
+    """The one line with which a mount ends."""
+    return one_line(memfs(service, "mount", str(place), "--timeout", "2", "--url", url, **environment))
+
+
+@pytest.mark.parametrize(("secret", "sent"), [("hush-hush", 1), ("", 0)])
+def test_a_credential_that_is_refused_or_missing(running: Dialect, tmp_path: Path, secret: str, sent: int) -> None:
+    said = told_to_mount(running, tmp_path, running.url, MEMFS_API_KEY=secret)
+    assert "MEMFS_API_KEY" in said
+    assert "--credentials-file" in said
+    assert "hush" not in said
+    assert len(running.emulator.requests) == sent
+
+
+def test_a_credential_that_has_expired(running: Dialect) -> None:
+    running.emulator.faults.expired = True
+    assert "MEMFS_API_KEY" in one_line(memfs(running, "stores", "list", "--url", running.url))
+    assert len(running.emulator.requests) == 1
+
+
+def test_a_wrong_address(running: Dialect, tmp_path: Path) -> None:
+    wrong, words = running.url.replace("/api/", "/nothing/"), "404: there is no such route"
+    if running.name == "tablestore":
+        wrong, words = running.url.replace("?", "/api/v1?"), "names one store"
+    assert words in told_to_mount(running, tmp_path, wrong)
+    assert running.mutations() == 0
+    assert len(running.emulator.requests) <= 1
+
+
+def test_a_service_that_speaks_no_tls(running: Dialect, tmp_path: Path) -> None:
+    if running.name == "tablestore":
+        said = told_to_mount(running, tmp_path, running.url.replace("+https:", "+http:"))
+        assert "TLS only" in said
+    else:
+        said = told_to_mount(running, tmp_path, running.url.replace("+http:", "+https:"))
+        assert "nothing there speaks TLS" in said
+    assert running.emulator.requests == []
 
 
 @pytest.mark.parametrize(
-    ("name", "wrong", "words"),
+    ("kind", "scheme", "words"),
     [
-        ("qoder-memory", "/api/v2/nothing", "404"),
-        ("modelstudio", "/api/v1/other", "404"),
+        ("qoder-entry", "modelstudio", "is it Qoder"),
+        ("qoder-memory", "modelstudio", "is it Qoder"),
+        ("modelstudio", "qoder", "paths are relative"),
+        ("modelstudio", "", "the service answered 401"),
     ],
+    indirect=["kind"],
 )
-def test_a_wrong_endpoint(name: str, wrong: str, words: str) -> None:
-    with dialect(name) as running:
-        url = running.url.replace(f"/{running.emulator.base}", wrong)
-        assert words in one_line(memfs(running, "stores", "list", "--url", url))
-        assert len(running.emulator.requests) == 1
-
-
-def test_another_service_behind_the_url() -> None:
-    with dialect("modelstudio") as running:
-        url = running.url.replace("modelstudio+", "")
-        assert "the service answered 401" in one_line(memfs(running, "stores", "list", "--url", url))
-        assert len(running.emulator.requests) == 1
+def test_another_service_behind_the_url(running: Dialect, database: Database, scheme: str, words: str, tmp_path: Path) -> None:
+    store = database.create_store("Notes")
+    store.put("/a.md", "one")
+    before = running.mutations()
+    url = "+".join(filter(None, (scheme, running.url.partition("+")[2])))
+    if scheme == "qoder":
+        said = one_line(memfs(running, "export", store.id, str(tmp_path / "out"), "--url", url))
+    else:
+        said = told_to_mount(running, tmp_path, url)
+    assert words in said
+    assert running.mutations() == before
 
 
 @pytest.mark.parametrize(("generation", "said"), [("entry", "memory"), ("memory", "entry")])

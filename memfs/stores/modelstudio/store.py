@@ -23,6 +23,7 @@ from memfs.model import content as contents
 from memfs.model import paths
 from memfs.model.content import Sha256, sha256_of
 from memfs.model.errors import (
+    BadAnswer,
     InvalidRequest,
     MemfsError,
     NotFound,
@@ -47,7 +48,7 @@ from memfs.model.objects import (
 from memfs.stores.answers import checked_hash, checked_limit, gone_by_us, intact, page_of, result, time_parameter
 from memfs.stores.base import DEFAULT_LIMIT, MAX_FULL_LIMIT, MAX_LIMIT, Capabilities, Listed, Usage
 from memfs.stores.credentials import Credentials
-from memfs.stores.transport import DEFAULT_TIMEOUT, Answer, Method, Transport, bearer, require_tls
+from memfs.stores.transport import DEFAULT_TIMEOUT, Answer, Method, Transport, bearer, load, require_tls
 
 
 def _typed(value: Any) -> Any:
@@ -133,7 +134,10 @@ class ModelStudioMemoryStore:
         """The service does not filter by time: that is done here, so that a page may hold less than `limit`."""
         checked_limit(limit, MAX_LIMIT)
         query = {"include_archived": "true" if include_archived else None, "limit": str(limit), "page": page}
-        found = page_of(result(await self._connection.call("list_stores", "GET", query=query), _STORES), page)
+        answer = await self._connection.call("list_stores", "GET", query=query)
+        found = page_of(result(answer, _STORES), page)
+        if "has_more" in load(answer.body):
+            raise BadAnswer("this is not Model Studio, whose lists have no `has_more`: is it Qoder (qoder+https://)?")
         kept = [
             store
             for store in found.data

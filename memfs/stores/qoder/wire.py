@@ -107,6 +107,8 @@ def store_of(row: Object) -> Store:
 
 def head_of(row: Object) -> Head:
     """Raises `BadAnswer` also when a content does not have the hash that came with it."""
+    if str(row.get("path")).startswith("/"):
+        raise BadAnswer("this is not Qoder, whose paths are relative: is it another service (modelstudio+https://)?")
 
     def make() -> Head:
         number = int(row.get("version") or 0)

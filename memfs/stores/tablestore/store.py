@@ -55,7 +55,7 @@ from memfs.stores.base import (
     StructuredMemory,
     Usage,
 )
-from memfs.stores.credentials import Credential, Credentials
+from memfs.stores.credentials import REMEDY, Credential, Credentials
 from memfs.stores.failures import error_of
 from memfs.stores.tablestore import wire
 from memfs.stores.tablestore.scope import Scope, parse_exact
@@ -577,7 +577,7 @@ def _error(answer: Answer) -> MemfsError:
         return BadAnswer(f"{failure.sentence()}; {wire.OLD_GENERATION}")
     error = error_of(failure, creating=True)
     if isinstance(error, PermissionDenied) and "auth" in failure.type.lower():
-        error = Unauthenticated(f"{error.message}: check the API key, and that it is one of this instance")
+        error = Unauthenticated(f"{error.message}; {REMEDY}")
     return _told(answer, error)
 
 
