@@ -35,7 +35,12 @@ Listed = Memory | MemoryPrefix
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a service can do beyond, or short of, the contract. The defaults are the contract."""
+    """What a service can do beyond, or short of, the contract. The defaults are the contract.
+
+    `prefix_excludes_memory`, `native_rename` and `guarded_delete` tell people what to expect, and a test holds each backend to
+    them. The layers above need not ask: what a service answers says which id a renamed memory has and what lies where, and a
+    backend whose service checks no hash of a deletion compares it first.
+    """
 
     local: bool = False
     """Calls take microseconds and cannot be lost on the way: no journal before a request, no cache behind it."""

@@ -32,6 +32,8 @@ with Managed(pat=token, base_url=base_url, max_retries=0) as client:
         precondition={"type": "content_sha256", "content_sha256": memory.content_sha256},
     )
     seen["updated"] = changed.content
+    replaced = memories.update(memory.id, memory_store_id=store.id, content="two\n", metadata={"m": "w"})
+    seen["metadata"] = [changed.metadata, replaced.metadata]
     stale = lambda: memories.update(memory.id, memory_store_id=store.id, content="x", content_sha256=memory.content_sha256)  # noqa: E731
     seen["stale"] = refused(stale)
     seen["taken"] = refused(lambda: memories.create(store.id, path="notes/a.md", content="x"))

@@ -26,10 +26,11 @@ def test_the_sdk_of_qoder(drive: Driver, paging: str) -> None:
         assert seen["store"] == ["SDK store", "active", {"team": "a"}]
         assert seen["created"] == ["notes/a.md", "one\n", 4, {"k": "v"}]
         assert (seen["retrieved"], seen["updated"]) == ("one\n", "two\n")
+        assert seen["metadata"] == [{"k": "v"}, {"m": "w"}]
         assert [seen[what][1] for what in ("stale", "taken", "blank", "absolute", "missing")] == [409, 409, 400, 400, 404]
         # The SDK follows next_page only: by ids it stops after the first page, which is what our client must not do.
         assert len(seen["listed"]) == (6 if paging == "pages" else 2)
-        assert seen["history"] == ["updated", "created"]
+        assert seen["history"] == ["updated", "updated", "created"]
         assert (seen["old content"], seen["redacted"]) == ("one\n", None)
         assert seen["deleted"] == [True, "memory_deleted"]
         assert seen["renamed store"] == "Other"
@@ -60,4 +61,4 @@ def test_the_sdk_of_qoder(drive: Driver, paging: str) -> None:
 
         paths, operations = trio.run(main)
         assert paths == [f"/many/{number}.md" for number in range(5)]
-        assert operations == ["deleted", *["created"] * 5, "modified", "created"]
+        assert operations == ["deleted", *["created"] * 5, "modified", "modified", "created"]
