@@ -27,6 +27,8 @@ DEFAULT_TIMEOUT = 8.0
 
 _FIRST_DELAY = 0.1
 _LONGEST_DELAY = 2.0
+_NO_TLS = frozenset({"WRONG_VERSION_NUMBER", "PACKET_LENGTH_TOO_LONG", "RECORD_LAYER_FAILURE"})
+"""What the TLS library, in its different versions, calls an answer in the clear."""
 _MAX_ANSWER_BYTES = 32 * 1024 * 1024
 """Twenty full memories are at most 12 MB of JSON even when every character is escaped; what is larger is no answer to us."""
 _CONNECTIONS = 32
@@ -330,7 +332,7 @@ def _reason(error: httpx.TransportError) -> str:
     for cause in causes:
         if isinstance(cause, ssl.SSLCertVerificationError):
             return f"its certificate is not to be trusted ({cause.verify_message}); $SSL_CERT_FILE names other authorities"
-        if isinstance(cause, ssl.SSLError):
+        if isinstance(cause, ssl.SSLError) and cause.reason in _NO_TLS:
             return "nothing there speaks TLS (https)"
     for cause in causes:
         if isinstance(cause, OSError) and cause.strerror:

@@ -166,7 +166,7 @@ def test_an_expired_credential_is_told_and_nothing_is_lost(place: Place, shared:
     before = shared.mutations()
     with refuses(errno.EACCES):
         (place / "a.md").write_text("during\n")
-    assert shared.mutations() - before == 1
+    assert shared.mutations() - before <= 2  # the second in the background, a second later at the earliest
     assert (place / "a.md").read_text() == "during\n"
     shared.emulator.faults.expired = False
     eventually(place.memories, {"a.md": "during\n"}, within=40)

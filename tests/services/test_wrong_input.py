@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from memfs.model.errors import InvalidRequest
+from memfs.model.errors import InvalidRequest, Unauthenticated
 from memfs.model.objects import UserActor
 from memfs.stores.credentials import Credentials
 from memfs.stores.open import open_service
@@ -107,11 +107,15 @@ def test_a_service_of_an_older_generation(tablestore: Dialect) -> None:
     assert len(tablestore.emulator.requests) == 1
 
 
+each_kind = pytest.mark.parametrize("kind", ["qoder-memory", "tablestore", "modelstudio"], indirect=True)
+
+
 def told_to_mount(service: Dialect, place: Path, url: str, **environment: str) -> str:
     """The one line with which a mount ends."""
-    return one_line(memfs(service, "mount", str(place), "--timeout", "2", "--url", url, **environment))
+    return one_line(memfs(service, "mount", str(place), "--timeout", "1", "--url", url, **environment))
 
 
+@each_kind
 @pytest.mark.parametrize(("secret", "sent"), [("hush-hush", 1), ("", 0)])
 def test_a_credential_that_is_refused_or_missing(running: Dialect, tmp_path: Path, secret: str, sent: int) -> None:
     said = told_to_mount(running, tmp_path, running.url, MEMFS_API_KEY=secret)
@@ -121,12 +125,18 @@ def test_a_credential_that_is_refused_or_missing(running: Dialect, tmp_path: Pat
     assert len(running.emulator.requests) == sent
 
 
-def test_a_credential_that_has_expired(running: Dialect) -> None:
+async def test_a_credential_that_has_expired(running: Dialect) -> None:
+    service = await open_service(running.url, actor=ACTOR, credentials=Credentials(environment=running.environment))
     running.emulator.faults.expired = True
-    assert "MEMFS_API_KEY" in one_line(memfs(running, "stores", "list", "--url", running.url))
-    assert len(running.emulator.requests) == 1
+    for _ in range(2):
+        before = len(running.emulator.requests)
+        with pytest.raises(Unauthenticated, match="MEMFS_API_KEY"):
+            await service.create_store("Notes")
+        assert len(running.emulator.requests) - before == 1
+    await service.aclose()
 
 
+@each_kind
 def test_a_wrong_address(running: Dialect, tmp_path: Path) -> None:
     wrong, words = running.url.replace("/api/", "/nothing/"), "404: there is no such route"
     if running.name == "tablestore":
@@ -136,6 +146,7 @@ def test_a_wrong_address(running: Dialect, tmp_path: Path) -> None:
     assert len(running.emulator.requests) <= 1
 
 
+@each_kind
 def test_a_service_that_speaks_no_tls(running: Dialect, tmp_path: Path) -> None:
     if running.name == "tablestore":
         said = told_to_mount(running, tmp_path, running.url.replace("+https:", "+http:"))
