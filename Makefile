@@ -3,6 +3,8 @@
 MOUNTPOINT ?= /mnt/memory
 MEMFS = .venv/bin/memfs
 PYTEST = .venv/bin/python -m pytest
+MODEL_STEPS ?= 10000
+FSX_OPERATIONS ?= 60000
 
 .PHONY: help
 help: ## this list
@@ -47,9 +49,9 @@ soak: ## the tests of faults at full length: an hour of kills, bad networks, out
 	TEST_SOAK_WATCHDOG=3600 $(PYTEST) -s --timeout=0 tests/faults $(ARGS)
 
 .PHONY: nightly
-nightly: ## what takes long: random calls, CPython's own tests, stress-ng and fio on a mount (about an hour)
+nightly: ## what takes long: random calls, CPython's own tests, stress-ng and fio on a mount (about an hour; MODEL_STEPS=1000: less)
 	@scripts/setup --nightly-tools
-	MODEL_STEPS=10000 FSX_OPERATIONS=60000 $(PYTEST) tests/mount/model tests/mount/posix/test_fsx.py tests/nightly/nightly_*.py $(ARGS)
+	MODEL_STEPS=$(MODEL_STEPS) FSX_OPERATIONS=$(FSX_OPERATIONS) $(PYTEST) tests/mount/model tests/mount/posix/test_fsx.py tests/nightly/nightly_*.py $(ARGS)
 
 .PHONY: clean
 clean: ## remove what the other targets made, .venv included
