@@ -1,6 +1,6 @@
 """What can go wrong with a store or a mount, in the contract's words.
 
-Every layer raises these; only `memfs.fuse.errors` knows which errno each becomes, and only `memfs.server` which status.
+Every layer raises these; only `memfs.replica.errnos` knows which errno each becomes, and only `memfs.server` which status.
 The message is one sentence for a person: what happened, and what to do about it. It never holds content or credentials.
 """
 

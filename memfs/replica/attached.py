@@ -7,11 +7,12 @@ from datetime import UTC, datetime
 import trio
 
 from memfs.model.content import EMPTY_SHA256, encode, sha256_of
-from memfs.model.errors import MemfsError, NotFound, ReadOnly, Redacted, StoreArchived, Unavailable
+from memfs.model.errors import NotFound, ReadOnly, Redacted, StoreArchived, Unavailable
 from memfs.model.ids import MemoryId, SessionId, StoreId, VersionId, new_memory_id
 from memfs.model.objects import Memory, Store
 from memfs.replica.blobs import BlobCache
 from memfs.replica.drafts import Draft, FileBuffer, MemoryBuffer, now_ns
+from memfs.replica.errnos import errno_of, name_of, words_of
 from memfs.replica.journal import Journal
 from memfs.replica.notices import Notices
 from memfs.replica.readings import Readings
@@ -58,6 +59,11 @@ class Attached:
     """Versions that this mount made, or merged into one of its own: they tell it nothing new. Bounded, oldest first."""
     doubtful: bool = False
     """A change of this mount may have been applied or not, its answer lost: all that is listed is to be listed again."""
+    astray: dict[File, str] = field(default_factory=dict)
+    """Memories that a failed rename of a directory took along in the store and could not bring back yet, and the paths under
+    which they show and that they get back."""
+    moving: int = 0
+    """How many renames of directories are under way."""
     blocked: dict[MemoryId, File] = field(default_factory=dict)
     """Memories that do not show, because a file with unstored bytes has their name: the feed comes back to them."""
     elsewhere: set[VersionId] = field(default_factory=set)
@@ -95,10 +101,10 @@ class Attached:
                 if node.bound is not None:
                     self.attributes_changed(node)
 
-    def report(self, operation: str, path: str, error: BaseException, kind: str | None = None) -> None:
+    def report(self, operation: str, path: str, error: Exception) -> None:
         """Note a failure that no caller waits for."""
-        message = error.message if isinstance(error, MemfsError) else repr(error)
-        self.notices.error(store=self.name, path=path, operation=operation, error=kind or type(error).__name__, message=message)
+        name, message = name_of(errno_of(error)), words_of(error, operation)
+        self.notices.error(store=self.name, path=path, operation=operation, error=name, message=message)
 
     # Memories and nodes
 
@@ -354,6 +360,11 @@ class Attached:
     def settled(self, file: File) -> None:
         self.pending.discard(file)
         self.reasons.pop(file, None)
+
+    @property
+    def between_places(self) -> bool:
+        """Whether this mount is about to bring memories to other places than the store tells: no listing counts then."""
+        return self.moving > 0 or bool(self.astray)
 
     def note_change(self, memory_id: MemoryId) -> None:
         self.edition += 1

@@ -24,7 +24,7 @@ class Notice:
     path: str
     operation: str
     error: str
-    """The errno's name, or the kind of error where no caller waited for it."""
+    """The errno's name: what a caller got, or would have got where none waited."""
     message: str
 
 
