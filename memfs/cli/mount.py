@@ -80,7 +80,11 @@ def _session(ctx: click.Context, param: click.Parameter, value: str | None) -> s
     help="How long the end of the mount waits until everything is stored.",
 )
 @click.option("--cache-size", type=Size(), metavar="SIZE", help="Keep so much content on disk, such as 64M (default: 256M).")
-@click.option("--allow-other", is_flag=True, help="Let other users of this machine in.")
+@click.option(
+    "--allow-other",
+    is_flag=True,
+    help="Let other users of this machine in, by the files' modes; else they are refused, root too.",
+)
 @click.option("--uid", type=Owner("user"), metavar="USER", help="Who owns the files (default: you).")
 @click.option("--gid", type=Owner("group"), metavar="GROUP", help="Their group (default: yours).")
 @click.option("--umask", type=Octal(), default="022", show_default=True, help="Permissions to take away.")
@@ -118,6 +122,10 @@ def mount(
 
     Returns when the mount is ready and prints its place, nothing else. Without any store a first one, "Memory", is made. A
     mount whose process was killed is cleared away first, and what it had not stored yet is stored.
+
+    What others change shows within --max-staleness to whoever looks (tail -f, watch); inotify tells of changes made on this
+    mount, and of no others. A container that started before the mount sees it when the directory above is bound with rslave:
+    docker run -v DIR:DIR:rslave.
 
     \b
     Examples:

@@ -12,7 +12,7 @@ import click
 
 from memfs.cli.mount_options import Seconds
 from memfs.cli.mountpoints import free, users_of
-from memfs.cli.output import say
+from memfs.cli.output import printable, say
 from memfs.cli.registry import MountRecord, Process, Registry
 from memfs.cli.targets import the_mount
 from memfs.model.errors import MemfsError
@@ -127,11 +127,13 @@ def _wait(record: MountRecord, process: int, timeout: float) -> None:
     deadline = time.monotonic() + timeout
     patience = PATIENCE_SECONDS
     while not _ended(process, min(patience, deadline - time.monotonic())):
-        waiting = waiting_for(record.status())
+        status = record.status()
+        waiting = waiting_for(status)
         if time.monotonic() >= deadline:
             raise MemfsError(
-                f"{record.mountpoint} still has {waiting} after {timeout:g} s, and goes on storing in the background: "
-                f"wait with another `memfs umount`, or end it with --force, which keeps that for the next mount"
+                f"{record.mountpoint} still has {waiting} after {timeout:g} s{_named(status)}, "
+                f"and goes on storing in the background: wait with another `memfs umount`, or end it with --force, "
+                f"which keeps that for the next mount"
             )
         say(f"waiting for {waiting}")
         patience *= 10
@@ -144,6 +146,13 @@ def waiting_for(status: dict[str, Any] | None) -> str:
         return "what was written to be stored"
     changes = sum(counts.values())
     return f"{changes:,} change{'s' if changes != 1 else ''} of {', '.join(counts)} to be stored"
+
+
+def _named(status: dict[str, Any] | None) -> str:
+    """The files that wait, as far as the status names them, to be said in brackets."""
+    stores = (status or {}).get("stores", ())
+    paths = [printable(f"{store['name']}{one['path']}") for store in stores for one in store.get("unsaved", ())]
+    return f" ({', '.join(paths)})" if paths else ""
 
 
 COMMANDS = (umount,)

@@ -59,6 +59,8 @@ class StateReader:
             store_id=attached.store_id,
             access="read_only" if attached.read_only else "read_write",
             reachable=feed.stale_since is None,
+            scratch_directories=len(attached.journal.scratch_trees()),
+            trouble=feed.trouble,
             last_change_poll=now - timedelta(seconds=age) if age < 10**9 else None,
             pending=sum(one.state == "pending" for one in unsaved) + len(replica.parking.by_path),
             refused=sum(one.state == "refused" for one in unsaved),

@@ -66,6 +66,8 @@ class Feed:
         self.used_at = float("-inf")
         self.stale_since: datetime | None = None
         """Set while the store cannot be asked."""
+        self.trouble = ""
+        """Why it cannot be asked; empty while it can."""
         self._failed_at = float("-inf")
         self.polls = 0
         self._seen: dict[VersionId, datetime] = {}
@@ -151,6 +153,7 @@ class Feed:
         self.fresh_until = now + self.bound
         self.kernel_seconds = self.bound / 2
         self.stale_since = None
+        self.trouble = ""
 
     def is_fresh(self) -> bool:
         """Whether the tree is within the bound at this moment; counts as a use of the mount."""
@@ -201,6 +204,7 @@ class Feed:
             self.attached.notices.error(
                 store=self.attached.name, path="", operation="refresh", error="EIO", message=f"cannot refresh: {reason}"
             )
+        self.trouble = reason
         self._failed_at = trio.current_time()
         # Ask again after a while, not at every access.
         self.fresh_until = trio.current_time() + self.bound / 2

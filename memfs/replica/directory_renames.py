@@ -2,7 +2,7 @@
 
 import trio
 
-from memfs.model.errors import MemfsError, NotFound, PathConflict
+from memfs.model.errors import MemfsError, NotFound, PathConflict, Unavailable
 from memfs.model.paths import check_length
 from memfs.replica.attached import Attached
 from memfs.replica.drafts import now_ns
@@ -69,17 +69,36 @@ class DirectoryRenames:
         for file in files:
             path = new_path + file.path[len(old_path) :]
             check_length(path, path.count("/"))
+        attached.moving += 1
+        try:
+            await self._move_memories(files, moved, directory, segment)
+            if isinstance(target, Directory):
+                self.entries.drop_directory(directory, target)
+            self._move_directory(moved, directory, segment, old_path, new_path)
+        finally:
+            attached.moving -= 1
+
+    async def _move_memories(self, files: list[File], moved: Directory, directory: Directory, segment: str) -> None:
+        """In the store, all or none: who is told of a failure must find what was there before.
+
+        Else `mv d e` again would move what is left of d into e. What cannot be brought back because the service does not answer
+        shows in its old place, and is brought back when it does.
+        """
+        attached = self.attached
+        old_path, new_path = moved.path, f"{directory.path}/{segment}"
         key = attached.journal.begin_directory_rename(old_path, new_path)
         try:
-            moved_files, failure = await self._rename_memories(files, old_path, new_path)
+            there, unclear, failure = await self._rename_memories(files, old_path, new_path)
+            if failure is None:
+                return
+            here, _, obstacle = await self._rename_memories([*there, *unclear], old_path, old_path)
+            if isinstance(obstacle, Unavailable):
+                attached.astray.update((file, file.path) for file in (*there, *unclear) if file not in here)
+            else:
+                self._show_half_moved([file for file in there if file not in here], moved, directory, segment)
+            raise failure
         finally:
             attached.journal.end_directory_rename(key)
-        if failure is not None:
-            self._show_half_moved(moved_files, moved, directory, segment)
-            raise failure
-        if target is not None and isinstance(target, Directory):
-            self.entries.drop_directory(directory, target)
-        self._move_directory(moved, directory, segment, old_path, new_path)
 
     def _move_directory(self, moved: Directory, directory: Directory, segment: str, old_path: str, new_path: str) -> None:
         attached = self.attached
@@ -92,13 +111,33 @@ class DirectoryRenames:
             for below in (moved, *attached.tree.directories_below(moved)):
                 attached.remember_directory(below)
 
-    async def _rename_memories(self, files: list[File], old_path: str, new_path: str) -> tuple[list[File], MemfsError | None]:
+    async def bring_back(self) -> None:
+        """What the store still has at the new place of a rename that failed goes where it shows. Raises `Unavailable`."""
+        attached = self.attached
+        for file, path in list(attached.astray.items()):
+            async with file.locked():
+                if file.head is not None and file.path == path and file in attached.astray:
+                    try:
+                        memory = await attached.service.update_memory(attached.store_id, file.head.memory_id, path=path)
+                    except Unavailable:
+                        raise
+                    except MemfsError as error:
+                        attached.report("rename", path, error)  # the next listing shows it where it is
+                    else:
+                        self.renames.renamed(file, file.head, attached.head(memory))
+                attached.astray.pop(file, None)
+
+    async def _rename_memories(
+        self, files: list[File], old_path: str, new_path: str
+    ) -> tuple[list[File], list[File], MemfsError | None]:
         """Bring every memory among `files` to its path below `new_path`, several at a time, until one fails.
 
-        Returns those that were moved in the store (not in the tree yet), and the first failure.
+        Returns those that were moved in the store (in the tree they stay where they are), those of which nobody knows, and the
+        first failure.
         """
         attached = self.attached
         moved: list[File] = []
+        unclear: list[File] = []
         limit = trio.CapacityLimiter(RENAMES_IN_FLIGHT)
         failures: list[MemfsError] = []
 
@@ -115,6 +154,8 @@ class DirectoryRenames:
                     attached.forget(file)
                 except MemfsError as error:
                     failures.append(error)
+                    if isinstance(error, Unavailable):
+                        unclear.append(file)
                 else:
                     self.renames.renamed(file, head, attached.head(memory))
                     moved.append(file)
@@ -122,14 +163,13 @@ class DirectoryRenames:
         async with trio.open_nursery() as nursery:
             for file in files:
                 nursery.start_soon(rename_one, file)
-        if not failures:
-            return moved, None
-        if isinstance(failures[0], PathConflict):
-            return moved, Busy(f"{new_path}: another session has something of this name; look again, then repeat")
-        return moved, failures[0]
+        failure = failures[0] if failures else None
+        if isinstance(failure, PathConflict):
+            failure = Busy(f"{new_path}: another session has something of this name; look again, then repeat")
+        return moved, unclear, failure
 
     def _show_half_moved(self, files: list[File], moved: Directory, directory: Directory, segment: str) -> None:
-        """After a directory rename that failed half way: show `files`, which the store has below the new path, there."""
+        """After a directory rename that failed half way: show `files`, which the store keeps below the new path, there."""
         tree = self.attached.tree
         old_depth = moved.path.count("/")
         for file in files:

@@ -71,8 +71,11 @@ class Listing:
             self.walks.ended(walk)
 
     async def relist(self) -> None:
-        """List again every directory that is listed."""
+        """List again every directory that is listed; where that can tell nothing now, the next poll does it."""
         tree = self.attached.tree
+        if self.attached.between_places:
+            self.attached.doubtful = True
+            return
         if not self.attached.service.capabilities.depth_listing:
             async with self._lock(tree.root):
                 await self._list(tree.root, depth=None)
@@ -80,6 +83,9 @@ class Listing:
         for directory in [tree.root, *tree.directories_below(tree.root)]:
             if directory.listed and not directory.dead and directory.listing is not None:
                 async with directory.listing:
+                    if self.attached.between_places:
+                        self.attached.doubtful = True
+                        return
                     await self._list(directory, depth=1)
 
     async def below(self, directory: Directory) -> None:

@@ -245,6 +245,7 @@ class Namespace:
         if node is None:
             raise NoSuchName("nothing has this name")
         segment = check_name(new_name)
+        await self.directory_renames.bring_back()
         await self.feed.look()
         await self.list_directory(new_directory)
         target = new_directory.children.get(segment)

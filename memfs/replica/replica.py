@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import trio
@@ -35,6 +35,8 @@ from memfs.stores.base import KeepsMetadata, MemoryStore, Usage
 RETRY_SECONDS = 1.0
 MAX_RETRY_SECONDS = 30.0
 DRAINED_AT_ONCE = 8
+NAMED_PATHS = 1000
+"""How many of the paths that could not be stored the end of a mount names in its one line."""
 """How many files are stored at the same time when the mount ends."""
 
 
@@ -92,6 +94,10 @@ class Replica:
         while True:
             await trio.sleep(pause)
             failed = self.replay.unfinished and not await self.replay.again()
+            try:
+                await self.namespace.directory_renames.bring_back()
+            except Unavailable:
+                failed = True
             for file in [file for file in self.attached.pending if self._can_retry(file)]:
                 try:
                     await self.committer.commit(file)
@@ -250,11 +256,20 @@ class Replica:
             pause = min(pause * 2, 5.0)
         for path, error in left:
             self.attached.report("drain", path, error)
-        shown = "; ".join(f"{self.attached.name}{path}: {error.message}" for path, error in left[:10])
         raise DrainIncomplete(
             f"{len(left)} change(s) could not be stored; they are kept in {self.attached.journal.directory} "
-            f"and the next mount of the store tries again: {shown}"
+            f"and the next mount of the store tries again: {self._named(left)}"
         )
+
+    def _named(self, left: list[tuple[str, MemfsError]]) -> str:
+        """What could not be stored, each path once, and each reason once."""
+        paths_by_reason: dict[str, list[str]] = {}
+        for path, error in left[:NAMED_PATHS]:
+            paths_by_reason.setdefault(error.message, []).append(f"{self.attached.name}{path}")
+        named = [f"{', '.join(paths)}: {reason}" for reason, paths in paths_by_reason.items()]
+        if len(left) > NAMED_PATHS:
+            named.append(f"and {len(left) - NAMED_PATHS:,} more: `memfs pending list` names them")
+        return "; ".join(named)
 
     async def _drain_once(self) -> list[tuple[str, MemfsError]]:
         """Try to store everything, several at a time; returns what could not be, with the reason."""
@@ -281,6 +296,8 @@ class Replica:
             await self.parking.finish_below("")
         except MemfsError as error:
             left += [(park.path, error) for park in self.parking.by_path.values()] or [("", error)]
+        with suppress(Unavailable):
+            await self.namespace.directory_renames.bring_back()
         async with trio.open_nursery() as nursery:
             for file in list(attached.tree.files_below(attached.tree.root)):
                 if file.draft is not None and file.kind is not Kind.SCRATCH:

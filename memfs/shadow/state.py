@@ -47,6 +47,7 @@ class ShadowState:
             store_id=attached.store_id,
             access="read_only" if attached.read_only else "read_write",
             reachable=feed.stale_since is None,
+            trouble=feed.trouble,
             last_change_poll=now - timedelta(seconds=age) if age < 10**9 else None,
             pending=engine.waiting,
             refused=len(pair.refused),

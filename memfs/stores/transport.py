@@ -130,9 +130,9 @@ class Transport:
         self._credentials = credentials
         self._authorize = authorize or _own_header
         self._timeout = timeout
-        # The first attempt may not use up the whole call, or a connection that died silently could never be replaced; the
-        # later ones have all the time that is left, for a service that is slow.
-        self._first_attempt = httpx.Timeout(timeout / 3, pool=timeout)
+        # The first attempt may not use up the whole call, or a connection that died silently could never be replaced. But it
+        # has most of it: given up too early, what a slow service did apply is sent again, and again told to be there already.
+        self._first_attempt = httpx.Timeout(timeout * 2 / 3, pool=timeout)
         self._client = httpx.AsyncClient(
             http2=self.url.startswith("https:"),  # it is agreed upon under TLS only, and loading it takes a while
             # Loading the certificates takes a while, and only https needs them. $SSL_CERT_FILE counts for any host.

@@ -60,6 +60,10 @@ class StoreState:
     requests: Mapping[str, int] = field(default_factory=dict)
     """How many requests were sent, by the name of the `MemoryStore` method."""
     unsaved: tuple[Unsaved, ...] = ()
+    scratch_directories: int = 0
+    """Directories of tools, such as ``.git``, that are kept on this machine with all that is in them."""
+    trouble: str = ""
+    """Why the service cannot be asked, as a sentence; empty while it can."""
 
 
 @dataclass(frozen=True)
@@ -117,13 +121,14 @@ def _store_lines(store: StoreState, state: MountState) -> Iterator[str]:
     yield f"{store.name}  {store.store_id}  {store.access}"
     age = freshness(store, state.now)
     known = "not read yet" if age is None else f"known as of {age:.1f} s ago (bound {state.max_staleness:g} s)"
-    yield f"  {known}" if store.reachable else f"  STALE: the service does not answer; {known}"
+    yield f"  {known}" if store.reachable else f"  STALE: {_one_line(store.trouble or 'the service does not answer')}; {known}"
     if store.memories is not None:
         size = "" if store.content_bytes is None else f", {store.content_bytes:,} bytes"
         yield f"  memories  {store.memories:,}{size}"
     yield f"  pending   {store.pending:,} to be stored"
     yield f"  refused   {store.refused:,}" + (" not stored: see below, then `memfs pending`" if store.refused else "")
-    yield f"  scratch   {store.scratch_files:,} local files, {store.scratch_bytes:,} bytes"
+    directories = f"; {store.scratch_directories:,} local directories" if store.scratch_directories else ""
+    yield f"  scratch   {store.scratch_files:,} local files, {store.scratch_bytes:,} bytes{directories}"
     share = store.cache_hits / max(1, store.cache_hits + store.cache_misses)
     yield f"  cache     {store.cached_bytes:,} of {store.cache_limit:,} bytes, {share:.0%} of reads answered from it"
     by_name = ", ".join(f"{name} {count:,}" for name, count in sorted(store.requests.items()))
@@ -210,6 +215,7 @@ _GAUGES: tuple[tuple[str, str, Callable[[StoreState, MountState], float | None]]
     ("memfs_pending", "Files whose content is still to be stored.", lambda store, _: store.pending),
     ("memfs_refused", "Files whose content the store refused.", lambda store, _: store.refused),
     ("memfs_scratch_files", "Files that are kept on this machine only.", lambda store, _: store.scratch_files),
+    ("memfs_scratch_directories", "Directories kept on this machine only.", lambda store, _: store.scratch_directories),
     ("memfs_scratch_bytes", "Size of the files kept on this machine only.", lambda store, _: store.scratch_bytes),
     ("memfs_memories", "Memories in the store.", lambda store, _: store.memories),
     ("memfs_content_bytes", "Size of the memories in the store.", lambda store, _: store.content_bytes),

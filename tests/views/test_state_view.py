@@ -103,6 +103,12 @@ async def test_status_is_for_people() -> None:
     assert "99% of reads" in text
 
 
+async def test_the_status_says_why_the_service_cannot_be_asked() -> None:
+    store = StoreState(**{**vars(_RULES), "trouble": "the credential was refused"})
+    text = (await _read(StateDirectory("memfs", lambda: _state(store), Notices()), "status")).decode()
+    assert "STALE: the credential was refused; not read yet" in text
+
+
 async def test_status_json_has_every_field() -> None:
     shown = json.loads(await _read(_directory(), "status.json"))
     assert shown == status_object(_state(_NOTES, _RULES))
