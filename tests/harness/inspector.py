@@ -1,6 +1,7 @@
 """Looks into, and writes to, a database behind the back of every mount: with a connection and an actor of its own."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import trio
@@ -12,6 +13,16 @@ from memfs.stores.credentials import Credentials
 from memfs.stores.open import open_service
 
 Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True)
+class Admission:
+    """How a mount reaches a service, and in whose name."""
+
+    url: str
+    session_id: SessionId
+    environment: dict[str, str] = field(repr=False)
+    """Its credential."""
 
 
 class Database:
@@ -26,10 +37,14 @@ class Database:
         """A memory can get another path; else a rename is a new memory and the end of the old one."""
         self.keeps_blank = not kind.startswith("qoder")
         """A memory can be empty."""
-        self.names_actors = kind in ("sqlite", "tablestore")
+        self.names_actors = kind in ("sqlite", "http", "tablestore")
         """A version says who made it."""
         self.session_id: SessionId = new_session_id()
         """In whose name this object writes."""
+
+    def admit(self, stores: Sequence["Inspector"]) -> Admission:
+        """For a new mount of `stores`, by a session of its own."""
+        return Admission(self.url, new_session_id(), self.environment)
 
     def call(self, work: Callable[[MemoryStore], Awaitable[Answer]]) -> Answer:
         async def main() -> Answer:

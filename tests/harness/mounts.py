@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import memfs
-from memfs.model.ids import SessionId, new_session_id
+from memfs.model.ids import SessionId
 from memfs.model.objects import MemoryVersion
 from memfs.model.slugs import slug
 from tests.harness.inspector import Database, Inspector
@@ -73,15 +73,17 @@ class Mount:
         environment: Mapping[str, str] | None = None,
         session_id: SessionId | None = None,
     ) -> None:
+        admission = database.admit(stores)
         self.root = root
         self.database = database
         self.stores = list(stores)
+        self.url = admission.url
         self.path = root / name
         self.options = list(options)
-        self.session_id = session_id or new_session_id()
+        self.session_id = session_id or admission.session_id
         self.plain = root / "plain"
         """A directory of an ordinary file system, for whatever a tool needs beside the mount."""
-        self.environment = _environment(root, {**database.environment, **(environment or {})})
+        self.environment = _environment(root, {**admission.environment, **(environment or {})})
         self.start_seconds = 0.0
         """How long the last start took, in seconds."""
         self.start_cpu_seconds = 0.0
@@ -110,7 +112,7 @@ class Mount:
     def command(self) -> list[str]:
         return [
             *(sys.executable, "-m", "memfs", "mount", "--foreground", str(self.path)),
-            *("--url", self.database.url, "--session", self.session_id),
+            *("--url", self.url, "--session", self.session_id),
             *self.options,
         ]
 

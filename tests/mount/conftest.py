@@ -9,7 +9,7 @@ import pytest
 
 from tests.harness.inspector import Database
 from tests.harness.mounts import Mount, Place, launch, living
-from tests.harness.services import SERVICES, service
+from tests.harness.services import KINDS_OF_MOUNT, SERVICES, service
 
 WATCHDOG_SECONDS = 150.0
 """No test takes so long. One that does has most likely asked a daemon that does not answer, and waits inside the kernel."""
@@ -37,12 +37,19 @@ def abort_after(seconds: float) -> Iterator[None]:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "every_service: run on every service that a mount can stand on, not only on SQLite")
+    config.addinivalue_line("markers", "over_http_too: run on the embedded store and on one behind `memfs serve`")
+    config.addinivalue_line("markers", "over_http: run on a store behind `memfs serve` only")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "service_kind" in metafunc.fixturenames:
-        every = metafunc.definition.get_closest_marker("every_service") is not None
-        metafunc.parametrize("service_kind", SERVICES if every else SERVICES[:1], scope="module")
+        metafunc.parametrize("service_kind", _services_of(metafunc.definition), scope="module")
+
+
+def _services_of(test: pytest.Item) -> tuple[str, ...]:
+    """The marker nearest to the test decides."""
+    chosen = {"every_service": SERVICES, "over_http_too": KINDS_OF_MOUNT, "over_http": KINDS_OF_MOUNT[1:]}
+    return next((chosen[marker.name] for marker in test.iter_markers() if marker.name in chosen), SERVICES[:1])
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,16 @@
-"""What users of other mounts have reported, each as a check on this one; the number is that of the report."""
+"""What users of other mounts have reported, each as a check on this one; the number is that of the report.
 
+All of them run on the embedded store and on one over HTTP, but for those that only a network can bring about.
+"""
+
+import contextlib
 import errno
 import fcntl
+import itertools
 import os
+import re
+import shlex
+import sqlite3
 import subprocess
 import sys
 import time
@@ -12,9 +20,18 @@ from pathlib import Path
 
 import pytest
 
+from memfs.server.credentials import Keyring
+from tests.faults.proxy import FINE, REFUSED_500, TOO_MANY_FOR_A_WHILE, Fault, fine
+from tests.faults.worlds import drained, lines_of, status
 from tests.harness.errnos import refuses
-from tests.harness.mounts import Mount, Place, launch, new_database, settle
+from tests.harness.inspector import Database
+from tests.harness.mounts import Mount, Place, launch, settle
 from tests.harness.waiting import eventually
+from tests.mount.shaky import BadNetwork, Shaky, shaken
+
+pytestmark = pytest.mark.over_http_too
+
+CHANGES = ("create_memory", "update_memory", "delete_memory")
 
 
 @pytest.fixture(scope="module")
@@ -22,6 +39,23 @@ def other(mount: Mount) -> Iterator[Mount]:
     """The module's store mounted again, by another session."""
     with launch(mount.root, mount.inspector, database=mount.database, name="other") as running:
         yield running
+
+
+@pytest.fixture
+def shaky(database: Database) -> Iterator[Shaky]:
+    """The test's own service with ways to spoil it."""
+    with shaken(database) as made:
+        yield made
+
+
+def changes_sent(mount: Mount) -> int:
+    """How many requests that change something were sent; the embedded store sends none."""
+    return sum(status(mount)["requests"].get(name, 0) for name in CHANGES)
+
+
+def memfs(mount: Mount, command: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a command of ours as who has made the mount."""
+    return mount.run(f"memfs {command}", cwd=mount.root, **variables)
 
 
 def stored(place: Place, name: str) -> str:
@@ -53,7 +87,9 @@ def test_a03_editor_litter_stays_here(place: Place) -> None:
     settle()
     assert place.history() == [("created", "l.md")]
     assert set(litter) <= set(os.listdir(place.path))
+    before = changes_sent(place.mount)
     place.sh(f"cat {' '.join(litter)} && rm {' '.join(litter)}")
+    assert changes_sent(place.mount) == before
     assert place.history() == [("created", "l.md")]
     assert os.listdir(place.path) == ["l.md"]
 
@@ -125,6 +161,39 @@ def test_a10_directories_move(place: Place) -> None:
     assert place.ids() == {name.replace("d/", "e/", 1): memory_id for name, memory_id in before.items()}
 
 
+@pytest.mark.over_http
+@pytest.mark.parametrize("fault", ["one failure", "one memory", "away"])
+def test_a10_a_move_that_fails_half_way(shaky: BadNetwork, database: Database, tmp_path: Path, fault: str) -> None:
+    """One failure is repeated and never seen; more are told, nothing is lost or twice, and running `mv` again finishes it.
+
+    The embedded store cannot fail for some memories of many.
+    """
+    store = database.create_store("Notes")
+    texts = {f"/s/{number}": f"{number}\n" for number in range(40)}
+    ids = {memory.path.removeprefix("/d"): memory.id for memory in store.put_all((f"/d{path}", t) for path, t in texts.items())}
+    with launch(tmp_path, store, database=database, options=["--timeout", "1"]) as mount:
+        mount.sh("find d -type f")
+        left = iter([FINE] * 20 + [REFUSED_500] * (1 if fault == "one failure" else 10_000))
+
+        def script(method: str, target: str) -> Fault:
+            if fault == "one memory":
+                return REFUSED_500 if ids["/s/7"] in target else FINE
+            return next(left, FINE) if method == "POST" else FINE
+
+        shaky.proxy.script = script
+        done = mount.run("mv d e")
+        if fault == "one failure":
+            assert done.returncode == 0
+        else:
+            assert "Input/output error" in done.stderr
+            assert {path.removeprefix("/d").removeprefix("/e"): text for path, text in store.memories().items()} == texts
+            assert int(mount.sh("find . -type f | wc -l")) == 40
+            shaky.proxy.script = fine
+            mount.sh("mv d e")
+        assert {path.removeprefix("/e"): memory.id for path, memory in store.heads().items()} == ids
+        assert mount.sh("find . -type f | wc -l; ls") == "40\ne\n"
+
+
 def test_a11_deleted_files_stay_deleted(fresh: Mount) -> None:
     fresh.sh("echo x > z.md; rm z.md")
     fresh.remount()
@@ -148,18 +217,20 @@ def test_a13_removal_of_a_big_directory(place: Place) -> None:
     assert (result.returncode, result.stderr) == (0, "")
 
 
-def test_a14_a_large_directory_is_listed_quickly(tmp_path: Path) -> None:
-    database = new_database(tmp_path)
+def test_a14_a_large_directory_is_listed_quickly(database: Database, tmp_path: Path) -> None:
     store = database.create_store("Notes")
     store.put_all((f"/m{number:04}.md", "text\n") for number in range(2000))
     with launch(tmp_path, store, database=database) as mount:
         assert mount.sh("ls -f | wc -l").strip() == "2002"
+        pages = status(mount)["requests"].get("list_memories", 0)
+        assert pages <= 20 + 1  # one looks ahead, should this be the beginning of a walk
         took = []
         for _ in range(5):
             began = time.monotonic()
             assert len(os.listdir(mount.store)) == 2000
             took.append(time.monotonic() - began)
         assert min(took) < 0.3
+        assert status(mount)["requests"].get("list_memories", 0) == pages
 
 
 def test_a15_copied_times_are_kept(place: Place) -> None:
@@ -186,8 +257,7 @@ def test_a17_an_edit_of_the_same_size_elsewhere_shows(place: Place) -> None:
     eventually(lambda: (place / "c.md").read_text(), "BBB\n", within=3)
 
 
-def test_a18_read_only_is_read_only_for_everybody(tmp_path: Path) -> None:
-    database = new_database(tmp_path)
+def test_a18_read_only_is_read_only_for_everybody(database: Database, tmp_path: Path) -> None:
     store = database.create_store("Policy")
     store.put("/a.md", "a\n")
     with launch(tmp_path, store, database=database, options=["--store", "Policy:ro"]) as mount:
@@ -204,12 +274,12 @@ def test_a18_read_only_is_read_only_for_everybody(tmp_path: Path) -> None:
             result = mount.run(command)
             assert result.returncode != 0, command
             assert "Read-only file system" in result.stderr, command
+        assert changes_sent(mount) == 0
         assert "ro" in mount.sh(f"findmnt -no OPTIONS {mount.path}", cwd=tmp_path).strip().split(",")
     assert len(store.history()) == 1
 
 
-def test_a19_other_users_are_let_in_when_asked_for(tmp_path: Path) -> None:
-    database = new_database(tmp_path)
+def test_a19_other_users_are_let_in_when_asked_for(database: Database, tmp_path: Path) -> None:
     store = database.create_store("Notes")
     store.put("/a.md", "a\n")
     as_nobody = "setpriv --reuid=65534 --regid=65534 --clear-groups"
@@ -245,18 +315,19 @@ def test_a21_names_that_differ_in_case(place: Place) -> None:
     eventually(lambda: place.memories(), {"Todo.md": "A\n"}, within=2)
 
 
-def test_a22_names_that_the_store_cannot_hold(place: Place) -> None:
-    folder = os.fsencode(place.path)
+def test_a22_names_that_the_store_cannot_hold(fresh: Mount) -> None:
+    folder = os.fsencode(fresh.store)
     for name, number in ((b"a\x01b", errno.EINVAL), (b"bad\xff", errno.EILSEQ), (b"l" * 256, errno.ENAMETOOLONG)):
         with refuses(number):
             os.open(folder + b"/" + name, os.O_CREAT | os.O_WRONLY)
         with refuses(errno.ENOENT, errno.ENAMETOOLONG):
             os.stat(folder + b"/" + name)
-    result = place.run("d=.; for i in $(seq 21); do d=$d/d; done; mkdir -p $d && echo x > $d/f")
+    result = fresh.run("d=.; for i in $(seq 21); do d=$d/d; done; mkdir -p $d && echo x > $d/f")
     assert result.returncode != 0
     assert "File name too long" in result.stderr
-    (place / "sibling.md").write_text("x")
-    assert place.memories() == {"sibling.md": "x"}
+    (fresh.store / "sibling.md").write_text("x")
+    assert fresh.inspector.memories() == {"/sibling.md": "x"}
+    assert changes_sent(fresh) == (fresh.database.kind == "http")
 
 
 def test_a23_two_sessions_append_at_once(place: Place, other: Mount) -> None:
@@ -292,7 +363,7 @@ def test_a24_two_sessions_read_replace_and_write(place: Place, other: Mount) -> 
     turns = 20
     for turn in range(turns):
         (place / f"m{turn}.md").write_text("x=1\nkept\nkept\ny=1\n")
-    eventually(lambda: len(os.listdir(there.path)), turns, within=5)
+    eventually(lambda: there.path.exists() and len(os.listdir(there.path)), turns, within=5)
     for turn in range(turns):
         assert (there / f"m{turn}.md").read_text() == "x=1\nkept\nkept\ny=1\n"
         edits = [
@@ -334,6 +405,67 @@ def test_a27_shared_mappings_work(place: Place) -> None:
     assert place.sh("rg --mmap -o xyz mm.md") == "xyz\n"
 
 
+def test_a28_following_what_others_write(place: Place) -> None:
+    """Lines of this mount show at once, those of another session within the freshness bound and one look of `tail`."""
+    (place / "tf.md").write_text("0\n")
+    output = place.mount.plain / "a28"
+    with output.open("wb") as stdout:
+        process = subprocess.Popen(
+            ["tail", "-n", "+1", "-f", "tf.md"], cwd=place.path, stdout=stdout, stderr=subprocess.DEVNULL
+        )
+    try:
+        eventually(output.read_text, "0\n", within=5)
+        place.inspector.put(place.at("tf.md"), "0\n1\n2\n")
+        eventually(output.read_text, "0\n1\n2\n", within=6)
+        place.sh("echo 3 >> tf.md")
+        eventually(output.read_text, "0\n1\n2\n3\n", within=3)
+    finally:
+        process.kill()
+        process.wait()
+    assert "inotify" in memfs(place.mount, "mount --help").stdout
+
+
+@pytest.mark.over_http
+def test_a29_a_new_credential_needs_no_remount(database: Database, tmp_path: Path) -> None:
+    """The embedded store has no credentials."""
+    store = database.create_store("Notes")
+    store.put("/never-read.md", "text\n")
+    keyring = Keyring(database.url)
+    admission = database.admit([store])
+    credentials = tmp_path / "token"
+    credentials.write_text(admission.environment["MEMFS_AUTH_TOKEN"])
+    options = ["--credentials-file", str(credentials), "--max-staleness", "1"]
+    with launch(tmp_path, store, database=database, session_id=admission.session_id, options=options) as mount:
+        mount.sh("echo x > x.md; ls")
+        with contextlib.closing(sqlite3.connect(database.url.removeprefix("sqlite:///"))) as connection, connection:
+            connection.execute("UPDATE memfs_session_tokens SET expires_at = 1")
+        for command in ("cat never-read.md", "echo y | cat > y.md"):
+            assert "Permission denied" in mount.run(command).stderr, command
+        eventually(lambda: "credential was refused" in mount.sh("stat x.md > $TMPDIR/x; cat ../.memfs/status"), True, within=5)
+        assert mount.sh("cat y.md") == "y\n"
+        credentials.write_text(keyring.create_token(admission.session_id).secret)
+        keyring.close()
+        eventually(lambda: mount.run("cat never-read.md").stdout, "text\n", within=5)
+        mount.sh("echo z | cat > z.md")
+        drained(mount, within=30)
+        assert store.memories() == {"/never-read.md": "text\n", "/x.md": "x\n", "/y.md": "y\n", "/z.md": "z\n"}
+
+
+@pytest.mark.over_http
+def test_a30_a_service_that_asks_for_patience_gets_it(shaky: BadNetwork, database: Database, tmp_path: Path) -> None:
+    """No request of the embedded store can be one too many."""
+    store = database.create_store("Notes")
+    refusals = itertools.chain([TOO_MANY_FOR_A_WHILE] * 3, itertools.repeat(FINE))
+    with launch(tmp_path, store, database=database) as mount:
+        mount.sh("ls")
+        shaky.proxy.script = lambda method, target: next(refusals) if method == "POST" else FINE
+        began = time.monotonic()
+        mount.sh("echo z | cat > z.md")
+        assert 3 <= time.monotonic() - began < 8
+        assert store.operations("/z.md") == ["created"]
+        assert shaky.proxy.count("POST") <= 4
+
+
 def test_a31_a_dead_daemon_does_not_block_the_mount_point(fresh: Mount) -> None:
     fresh.sh("echo safe > s1.md")
     fresh.kill9()
@@ -343,11 +475,92 @@ def test_a31_a_dead_daemon_does_not_block_the_mount_point(fresh: Mount) -> None:
     assert fresh.sh("cat s1.md") == "safe\n"
 
 
+def test_a32_unmounting_stores_what_waits(shaky: Shaky, database: Database, tmp_path: Path) -> None:
+    store = database.create_store("Notes")
+    with launch(tmp_path, store, database=database) as mount:
+        mount.sh("ls")
+        with shaky.slow(3.5):
+            writing = subprocess.Popen(["bash", "-c", f"echo last > {mount.store}/last.md"], cwd=tmp_path)
+            eventually(lambda: len(status(mount)["unsaved"]), 1, within=5)
+            done = memfs(mount, f"umount {mount.path}")
+        assert (done.returncode, done.stderr) == (0, "memfs: waiting for 1 change of notes to be stored\n")
+        assert mount.ended(within=5) == writing.wait(5) == 0
+    assert store.memories() == {"/last.md": "last\n"}
+
+
+def test_a32_unmounting_names_what_it_could_not_store(shaky: Shaky, database: Database, tmp_path: Path) -> None:
+    store = database.create_store("Notes")
+    with launch(tmp_path, store, database=database, options=["--timeout", "1", "--drain-timeout", "1"]) as mount:
+        mount.sh("ls")
+        with shaky.away():
+            names = [f"{number}.md" for number in range(2)]
+            for name in names:
+                with refuses(errno.EIO):
+                    (mount.store / name).write_text("text\n")
+            done = memfs(mount, f"umount {mount.path}")
+            assert done.returncode == 1
+            assert [name for name in names if f"notes/{name}" not in done.stderr] == []
+            assert mount.ended(within=5) == 1
+        mount.start()
+        eventually(store.memories, {f"/{name}": "text\n" for name in names}, within=10)
+
+
+def test_a33_a_container_that_was_there_first_sees_the_mount(database: Database, tmp_path: Path) -> None:
+    shared = tmp_path / "p"
+    shared.mkdir()
+    subprocess.run(["mount", "--bind", shared, shared], check=True)
+    try:
+        subprocess.run(["mount", "--make-rshared", shared], check=True)
+        script = f"echo ready; read go; cat {shared}/m/notes/a.md"
+        container = subprocess.Popen(
+            ["unshare", "--mount", "--propagation", "slave", "sh", "-c", script],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert container.stdout is not None
+        assert container.stdout.readline() == "ready\n"
+        store = database.create_store("Notes")
+        store.put("/a.md", "text\n")
+        with launch(shared, store, database=database) as mount:
+            assert container.communicate("go\n", timeout=20)[0] == "text\n"
+            assert "rslave" in memfs(mount, "mount --help").stdout
+    finally:
+        subprocess.run(["umount", "-R", "-l", shared], check=True)
+
+
+def test_a34_what_could_not_be_stored_is_told(shaky: Shaky, database: Database, tmp_path: Path) -> None:
+    """bash itself does not look at what `close` answers (its `echo` ends with 0): the next thing that looks is told."""
+    store = database.create_store("Notes")
+    with launch(tmp_path, store, database=database, options=["--timeout", "2"]) as mount:
+        mount.sh("echo kept > kept.md; ls")
+        with shaky.away():
+            began = time.monotonic()
+            assert "Input/output error" in mount.run("echo q | cat > q2.md").stderr
+            assert time.monotonic() - began < 10
+            assert "Input/output error" in mount.run("echo q > q3.md; sync q3.md").stderr
+            mount.sh("rm kept.md")
+            text = mount.sh("cat ../.memfs/status")
+            for name in ("q2.md", "q3.md"):
+                assert re.search(rf"^  pending  /{name}  2 bytes since \S+Z: \S.{{20}}", text, re.MULTILINE), text
+            assert "pending  /q2.md" in memfs(mount, f"status {mount.path}").stdout
+            assert mount.sh("cat q2.md q3.md") == "q\nq\n"
+            eventually(lambda: "/kept.md" in [line["path"] for line in lines_of(mount, "errors")], True, within=8)
+            assert {line["error"] for line in lines_of(mount, "errors")} == {"EIO"}
+        drained(mount, within=30)
+        eventually(store.memories, {"/q2.md": "q\n", "/q3.md": "q\n"}, within=10)
+        assert mount.stop() == 0
+        with shaky.unusable():
+            done = mount.run(shlex.join(mount.command()), cwd=tmp_path)
+            assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
+
+
 def test_a35_git_works_inside(place: Place) -> None:
     place.sh("mkdir g && cd g && git init -q . && echo 1 > f && git add f && git commit -qm m && git fsck && pwd")
     place.sh("cd g && : > .git/index.lock && rm -f .git/index.lock && git status --porcelain && /bin/pwd")
     assert place.memories() == {"g/f": "1\n"}
     assert not any("/.git" in path for path in place.inspector.heads())
+    assert status(place.mount)["scratch_directories"] == 1
 
 
 def test_a36_nothing_leads_out_of_a_store(place: Place) -> None:
@@ -358,3 +571,14 @@ def test_a36_nothing_leads_out_of_a_store(place: Place) -> None:
     modes = {str(folder): folder.stat().st_mode & 0o777 for folder in kept if folder.exists()}
     assert modes
     assert set(modes.values()) == {0o700}
+
+
+def test_a36_a_hostile_path_is_left_out_and_noted(database: Database, tmp_path: Path) -> None:
+    store = database.create_store("Notes")
+    store.put_all([("/good.md", "good\n"), ("/bad.md", "evil\n")])
+    with contextlib.closing(sqlite3.connect(database.url.removeprefix("sqlite:///"))) as connection, connection:
+        connection.execute("UPDATE memories SET path = '/../../tmp/evil' WHERE path = '/bad.md'")
+    with launch(tmp_path, store, database=database) as mount:
+        assert mount.sh("find . -type f; cat good.md") == "./good.md\ngood\n"
+        assert any("/../" in line["message"] for line in lines_of(mount, "errors"))
+        assert not (tmp_path / "tmp").exists()
