@@ -11,7 +11,7 @@ import os
 import trio
 
 from memfs.model.content import MAX_CONTENT_BYTES
-from memfs.model.errors import MemfsError
+from memfs.model.errors import ContentNotText, MemfsError
 from memfs.replica.attached import Attached
 from memfs.replica.commit import Committer
 from memfs.replica.drafts import Draft, MemoryBuffer, now_ns
@@ -160,7 +160,11 @@ class Files:
         limited = file.kind is Kind.MEMORY and not file.dead
         if limited:
             self._check_room(file, draft, max(draft.buffer.size, offset + len(data)))
-        draft.write(offset, data, limited=limited, appending=appending)
+        try:
+            draft.write(offset, data, limited=limited, appending=appending)
+        except ContentNotText:
+            self._forsake(file)
+            raise
         if handle.flushed:
             handle.shared = True
         handle.wrote = True
@@ -317,6 +321,31 @@ class Files:
                 self.keep_local(file)
                 raise
         await self.committer.commit(file)
+
+    def make_scratch(self, file: File, path: str) -> None:
+        """`file`, which is not in the store, stays out of it, under `path`."""
+        attached = self.attached
+        content = file.draft.buffer.content() if file.draft is not None and file.kind is Kind.MEMORY else None
+        file.kind = Kind.SCRATCH
+        if file.local_key is None:
+            attached.forget_draft(file)
+            attached.begin_local(file, content or b"")
+            for handle in file.open_handles:
+                handle.wrote = handle.fresh = False
+        assert file.local_key is not None
+        attached.journal.change_local_file(file.local_key, path=path, kind=file.kind.value, meta=file.meta)
+
+    def _forsake(self, file: File) -> None:
+        """What `file` was to help to write (a database, where this is its journal) and is empty yet will not be written.
+
+        It stays on this machine until somebody does.
+        """
+        beside = file.parent.children.values() if file.parent is not None else ()
+        named_after = [other for other in beside if isinstance(other, File) and file.name.startswith(other.name)]
+        for other in named_after:
+            new = other.kind is Kind.MEMORY and other.head is None and other is not file
+            if new and other.handles and not self._size(other):
+                self.make_scratch(other, other.path)
 
     def keep_local(self, file: File) -> None:
         """`file`, which looked temporary, was that: it stays on this machine until somebody writes to it again."""

@@ -118,7 +118,7 @@ class FileRenames:
         head = target.head if target is not None else park.head if park is not None else None
         self.attached.check_text(head)
         if to_scratch and head is None:
-            self._make_scratch(file, path)
+            self.files.make_scratch(file, path)
             self.entries.move(file, target, directory, segment)
             return
         async with AsyncExitStack() as locks:
@@ -247,19 +247,6 @@ class FileRenames:
             await self.parking.release_backup(park)
         elif file.memory_id is None:
             file.memory_id = attached.choose_id()
-
-    def _make_scratch(self, file: File, path: str) -> None:
-        """`file`, which is not in the store, gets a name that keeps it out."""
-        attached = self.attached
-        content = file.draft.buffer.content() if file.draft is not None and file.kind is Kind.MEMORY else None
-        file.kind = Kind.SCRATCH
-        if file.local_key is None:
-            attached.forget_draft(file)
-            attached.begin_local(file, content or b"")
-            for handle in file.open_handles:
-                handle.wrote = handle.fresh = False
-        assert file.local_key is not None
-        attached.journal.change_local_file(file.local_key, path=path, kind=file.kind.value, meta=file.meta)
 
     async def _rename_memory(
         self, file: File, target: File | None, directory: Directory, segment: str, path: str, process: int

@@ -35,12 +35,6 @@ def abort_after(seconds: float) -> Iterator[None]:
     timer.cancel()
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "every_service: run on every service that a mount can stand on, not only on SQLite")
-    config.addinivalue_line("markers", "over_http_too: run on the embedded store and on one behind `memfs serve`")
-    config.addinivalue_line("markers", "over_http: run on a store behind `memfs serve` only")
-
-
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "service_kind" in metafunc.fixturenames:
         metafunc.parametrize("service_kind", _services_of(metafunc.definition), scope="module")

@@ -15,6 +15,7 @@ from tests.harness.inspector import Database
 from tests.harness.mounts import Mount, Place, launch, new_database, settle
 from tests.harness.shell import Completed
 from tests.harness.terminal import type_into
+from tests.mount.tool_table import holds
 from tests.mount.tools import BEFORE, HELLO, NEW, SAME, SAVES, UPPER, Save
 
 pytestmark = pytest.mark.every_service
@@ -90,6 +91,7 @@ def saves(shared: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 @pytest.mark.parametrize("save", SAVES, ids=lambda save: save.tool)
+@holds("shells", "editors", "python")
 def test_one_save_is_one_version(saves: Saves, save: Save) -> None:
     saved = saves.of("save", save.tool)
     assert saved.at_once == save.expected

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyfuse3
 import pytest
 
 from memfs.fuse.operations import Operations
@@ -126,6 +127,9 @@ UNHEARD = {"release", "releasedir", "forget"}
 NEVER = {"access"}
 """With default_permissions the kernel decides by itself."""
 
+PYFUSE3S_OWN = {"init", "poll", "stacktrace"}
+"""What memfs leaves as it is: nothing, `ENOSYS` so that the kernel polls by itself, and a log line for who debugs."""
+
 
 def test_no_handler_is_left_out() -> None:
     handlers = {
@@ -133,6 +137,8 @@ def test_no_handler_is_left_out() -> None:
     }
     wrapped = {name for name in handlers if hasattr(getattr(Operations, name), "__wrapped__")}
     assert handlers == wrapped == CALLS.keys() | UNHEARD | NEVER
+    offered = {name for name, value in vars(pyfuse3.Operations).items() if callable(value) and not name.startswith("_")}
+    assert offered == handlers | PYFUSE3S_OWN
 
 
 def furnish(store: Path) -> None:

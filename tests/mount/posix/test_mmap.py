@@ -7,10 +7,12 @@ from pathlib import Path
 
 from tests.harness.errnos import refuses
 from tests.mount.posix.calls import opened
+from tests.mount.tool_table import holds
 
 SIZE = 20_000
 
 
+@holds("python")
 def test_mappings(here: Path) -> None:
     text = bytes(65 + number % 26 for number in range(SIZE))
     (here / "f").write_bytes(text)

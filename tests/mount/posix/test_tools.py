@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.harness.mounts import Place, settle
+from tests.harness.terminal import type_into
 from tests.harness.waiting import eventually
+from tests.mount.tool_table import holds
 
 PROJECT = {
     "README.md": "# Project\n\nalpha\nbeta\n",
@@ -30,6 +32,7 @@ def project(place: Place) -> Place:
     return place
 
 
+@holds("git")
 def test_git_clone_edit_commit_and_fsck(place: Place) -> None:
     """The repository's own files are scratch; the working tree is memories, one version an edit."""
     place.sh(
@@ -62,6 +65,7 @@ def test_git_clone_edit_commit_and_fsck(place: Place) -> None:
     }
 
 
+@holds("rsync")
 def test_rsync_with_delete(project: Place) -> None:
     project.sh("mkdir $TMPDIR/r && rsync -a --delete ./ $TMPDIR/r/ && diff -r . $TMPDIR/r")
     before = len(project.history())
@@ -86,6 +90,7 @@ def test_rsync_with_delete(project: Place) -> None:
     ],
     ids=["tar", "tar with modes", "zip", "cp -a"],
 )
+@holds("archives")
 def test_archives_out_and_back(project: Place, pack: str, unpack: str) -> None:
     """Unpacked over what is there, nothing changes: no new version, the same files."""
     eventually(lambda: sorted(project.ids()), sorted(PROJECT), within=2)
@@ -99,6 +104,7 @@ def test_archives_out_and_back(project: Place, pack: str, unpack: str) -> None:
     assert [operation for operation, _ in project.history()] == ["created"] * len(PROJECT)
 
 
+@holds("searching")
 def test_searching(project: Place) -> None:
     expected = ["README.md:alpha"]
     assert project.sh("rg -N --no-heading alpha .").splitlines() == ["./README.md:alpha"]
@@ -111,8 +117,11 @@ def test_searching(project: Place) -> None:
     assert project.sh("wc -c $(rg -l заметки .)").split() == ["15", "./notes/день.md"]
 
 
+@holds("paging")
 def test_paging(project: Place) -> None:
     assert project.sh("less -F README.md | cat") == PROJECT["README.md"]
+    keys = (b"G", b"/alpha\r", b"q")
+    assert type_into(["less", "README.md"], keys, cwd=project.path, environment=project.mount.environment) == 0
     assert project.sh("head -n 3 README.md | tail -n 1; tac README.md | head -1") == "alpha\nbeta\n"
     assert project.sh("sort README.md | uniq | wc -l") == "4\n"
 
@@ -130,6 +139,7 @@ def follower(place: Place) -> Iterator[Path]:
     process.wait()
 
 
+@holds("following")
 def test_following_a_log(place: Place, follower: Path) -> None:
     """What this mount appends, what another session appends, and what takes the file's place shows."""
     expected = "one\n"
@@ -149,6 +159,7 @@ def test_following_a_log(place: Place, follower: Path) -> None:
     eventually(follower.read_text, expected, within=5)
 
 
+@holds("following")
 def test_watching(place: Place) -> None:
     (place / "f").write_text("first\n")
     command = "script -qec 'timeout 2 watch -n 0.3 cat f' /dev/null || true"
@@ -162,6 +173,7 @@ def test_watching(place: Place) -> None:
     assert "second" in shown
 
 
+@holds("json")
 def test_json_in_place(project: Place) -> None:
     project.sh("jq '.b += 1' data/values.json > data/values.json.tmp && mv data/values.json.tmp data/values.json")
     assert json.loads((project / "data/values.json").read_text())["b"] == 2
@@ -171,6 +183,7 @@ def test_json_in_place(project: Place) -> None:
     assert project.operations("data/values.json") == ["created", "modified", "modified", "modified"]
 
 
+@holds("node")
 def test_node(project: Place) -> None:
     """Node's ways to write and read, with callbacks, promises and streams, and what they leave in the store."""
     program = """
@@ -206,6 +219,7 @@ def test_node(project: Place) -> None:
     }
 
 
+@holds("npm")
 def test_npm_in_a_project_whose_text_lives_in_the_store(place: Place) -> None:
     place.sh(
         """
@@ -231,6 +245,7 @@ def test_npm_in_a_project_whose_text_lives_in_the_store(place: Place) -> None:
     assert place.sh("cd app && npm run --silent say", timeout=60) == "from lib\n"
 
 
+@holds("sqlite3")
 def test_a_database_is_refused_in_words(place: Place) -> None:
     done = place.run("sqlite3 x.db 'CREATE TABLE t (a)'")
     assert done.returncode != 0
