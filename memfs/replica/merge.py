@@ -151,7 +151,9 @@ def _merge_lines(base: bytes, ours: bytes, theirs: bytes, newline: bytes) -> byt
     text = b"".join(merged)
     if finished or (newline == _LF and text.endswith(_CRLF)):
         return text
-    return text.removesuffix(newline)
+    unfinished = text.removesuffix(newline)
+    # An empty last line without its end would be none.
+    return text if _is_finished(unfinished) else unfinished
 
 
 def _lines(text: bytes, newline: bytes) -> list[bytes]:

@@ -122,6 +122,7 @@ def test_lines_that_both_appended_all_stay_in_order(base: bytes, ours: list[str]
         pytest.param(b"a\n", b"a\nM\n", b"a\nL\n", b"a\nL\nM\n", id="both append"),
         pytest.param(b"a\n", b"a\nM", b"a\nL", b"a\nL\nM", id="both append without a line end"),
         pytest.param(b"a\n", b"a\n\nM\n", b"a\nL", b"a\nL\n\nM\n", id="an appended blank line stays"),
+        pytest.param(b"a\n", b"a\n\n", b"a", b"a\n\n", id="a blank line stays, though the other side ends without a line end"),
         pytest.param(b"a\r\n", b"a\r\nM", b"a\r\nL", b"a\r\nL\r\nM", id="the line end put between is the text's own"),
         pytest.param(b"a", b"a\nM\n", b"a\nL\n", b"a\nL\nM\n", id="unfinished base, both end its line and append"),
         pytest.param(b"a", b"a\nM", b"a\nL", b"a\nL\nM", id="unfinished base, nobody ends his own"),
