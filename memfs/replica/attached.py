@@ -185,11 +185,13 @@ class Attached:
             return False
         directory = self.tree.root
         segments = path.split("/")[1:]
+        walked = directory.walked > 0  # a listing under way may make all below known, and be older than this
         for segment in segments[:-1]:
-            if not directory.listed and directory.listing is None and segment not in directory.children:
+            if not walked and not directory.listed and directory.listing is None and segment not in directory.children:
                 return False
             directory = self.tree.ensure_directory(directory, segment)
-        if not directory.listed and directory.listing is None:
+            walked = walked or directory.walked > 0
+        if not walked and not directory.listed and directory.listing is None:
             return False
         name = self.tree.place_name(directory, segments[-1])
         taken = directory.children.get(name)

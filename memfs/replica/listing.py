@@ -1,6 +1,6 @@
 """Brings the store's listings into the tree: one directory at a time, or all below one."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import trio
 
@@ -109,13 +109,29 @@ class Listing:
         found: set[MemoryId] = set()
         directories: set[str] = set()
         prefix = f"{directory.path}/"
+        grouped = depth is None and self.attached.service.capabilities.grouped_listing
+        place = directory.path
+        directory.walked += depth is None
         try:
             async for item in self._items(prefix, depth, walk):
                 self._take(directory, item, prefix, started, touched, found, directories)
+                if grouped and (here := item.path.rpartition("/")[0]) != place:
+                    for path in _left(place, here):
+                        if path[len(prefix) :].split("/", 1)[0] not in touched:
+                            self._complete(path, found, directories, started)
+                    place = here
             self._drop_missing(directory, found, directories, started, depth)
         finally:
+            directory.walked -= depth is None
             directory.touched = tuple(names for names in directory.touched if names is not touched)
         directory.listed = True
+
+    def _complete(self, path: str, found: set[MemoryId], directories: set[str], started: float) -> None:
+        """The listing has named all below `path`: nobody who reads that has to wait for the rest."""
+        directory = self.attached.tree.find(path)
+        if isinstance(directory, Directory):
+            self._drop_missing(directory, found, directories, started, None)
+            directory.listed = True
 
     async def _items(self, prefix: str, depth: int | None, walk: Walk | None) -> AsyncIterator[Listed]:
         attached = self.attached
@@ -240,3 +256,10 @@ class Listing:
             attached.forget(file)
         attached.tree.detach(directory)
         directory.dead = True
+
+
+def _left(place: str, here: str) -> Iterator[str]:
+    """The directories that end where a listing in groups goes on from `place` to `here`, innermost first."""
+    while not f"{here}/".startswith(f"{place}/"):
+        yield place
+        place = place.rpartition("/")[0]

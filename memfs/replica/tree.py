@@ -260,7 +260,7 @@ class File(Node):
 class Directory(Node):
     """One directory of the store's tree."""
 
-    __slots__ = ("children", "directories", "kept", "listed", "listing", "mtime_ns", "read_at", "touched")
+    __slots__ = ("children", "directories", "kept", "listed", "listing", "mtime_ns", "read_at", "touched", "walked")
 
     def __init__(self, volume: Any, name: str, parent: "Directory | None", number: Inode) -> None:
         super().__init__(volume, name, parent, number)
@@ -271,6 +271,8 @@ class Directory(Node):
         self.kept = False
         """It stays although nothing lies below it, until rmdir."""
         self.listing: trio.Lock | None = None
+        self.walked = 0
+        """How many listings of all below, at any depth, are under way."""
         self.touched: tuple[set[str], ...] = ()
         """For each listing under way the names that changed since it began: what it says about them is old."""
         self.mtime_ns = 0

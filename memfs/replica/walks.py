@@ -44,6 +44,8 @@ class Walk:
         self.shallow = shallow
         self.pages = pages
         """So many more may be fetched; finite while this may be no walk at all."""
+        self.begun = False
+        """Its first page has come."""
         self.finished = False
         self.wanted_at = trio.current_time()
         self._page = trio.Event()
@@ -70,6 +72,7 @@ class Walk:
 
     async def page_done(self) -> None:
         """A page is in the tree: return when the next one is wanted. Raises `Abandoned` when that is enough."""
+        self.begun = True
         self._wake()
         self.pages -= 1
         with trio.move_on_after(WALK_SECONDS):
@@ -117,8 +120,10 @@ class Walks:
             elif self._may_be_a_step(directory):
                 if walk is None:
                     self._begin(self._top(directory), full=False, shallow=False, pages=1)
-                else:
-                    walk.allow(1)
+                    return
+                walk.allow(1)
+                if self.attached.service.capabilities.grouped_listing:
+                    await walk.wait_until(lambda: walk.begun or directory.dead)  # that page may hold all of the directory
                 return
         if walk is not None and not walk.shallow and walk.pages == float("inf"):
             await walk.wait_until(lambda: directory.listed or directory.dead)

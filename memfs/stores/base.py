@@ -78,6 +78,8 @@ class Capabilities:
     """Nobody but the service itself writes here."""
     depth_listing: bool = True
     """`list_memories` with depth 1 costs what it shows; false: it reads all below the prefix, however deep."""
+    grouped_listing: bool = False
+    """`list_memories` without a depth names all below one directory together, so that a part of it tells which are complete."""
     head_versions: bool = True
     """`memory_version_id` is the id of a version in the history; false: only something that changes with every version."""
 

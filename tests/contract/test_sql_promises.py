@@ -178,3 +178,15 @@ async def test_an_actor_of_an_unknown_type_is_refused(database: SqlDatabase) -> 
     with pytest.raises(InvalidRequest):
         database.store_service(UnknownActor(type="martian_actor"))
     assert actor_columns(None) == (None, None)
+
+
+async def test_a_grouped_listing_names_a_directory_as_a_whole(service: MemoryStore, store: Store) -> None:
+    assert service.capabilities.grouped_listing
+    wanted = ["/a-b/x", "/a.md", "/a/b-/c", "/a/b.d/e", "/a0/c", "/a/c/d", "/a/\u00e9/x", "/B/c", "/a b/c", "/\u00e9/y", "/A/z"]
+    for path in wanted:
+        await service.create_memory(store.id, path, "")
+    directories = [item.rpartition("/")[0] for item in await paths(service, store, limit=3)]
+    assert len(directories) == len(wanted)
+    for path in set(directories):
+        inside = [directory == path or directory.startswith(f"{path}/") for directory in directories]
+        assert "".join("x" if one else "." for one in inside).strip(".").count(".") == 0, (path, directories)

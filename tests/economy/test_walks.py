@@ -1,12 +1,14 @@
 """What walks through a store ask the service when nothing is known yet, and when all of it is."""
 
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from math import ceil
 
 import pytest
 
 from tests.economy.conftest import Counted, Store
 from tests.harness.serving import ServerProcess
+from tests.harness.waiting import eventually
 
 NOTES, DIRECTORIES = 300, 15
 SIZE = 500
@@ -115,3 +117,30 @@ def test_a_look_at_the_root_asks_for_no_more_than_a_page_ahead(server: ServerPro
             assert len(mount.sh("ls").split()) == DIRECTORIES
             mount.sh("sleep 0.5")
         assert without_polls(requests) == {"list_memories": 2}
+
+
+def test_a_walk_beside_which_others_write_ends_with_what_the_store_has(store: Store) -> None:
+    """Directories are complete one after the other; a change behind the walk must not be undone by its end."""
+    shelves = ["/a", "/a-b", "/a.d", "/a/b", "/a/b-c", "/a/b/c", "/a0", "/B", "/é", "/z/y/x"]
+    made = {path: store.api.create_memory(store.id, path, "old\n") for shelf in shelves for path in _notes(shelf, 30)}
+    with store.mounted("m", "--max-staleness", "0.2") as mount, ThreadPoolExecutor(1) as reader:
+        walking = reader.submit(mount.sh, "for i in 1 2 3 4 5; do find . -type f >/dev/null; done")
+        for number, (path, memory) in enumerate(list(made.items())):
+            if number % 3 == 0:
+                store.api.ok(store.api.delete(f"memory_stores/{store.id}/memories/{memory['id']}"))
+                del made[path]
+            elif number % 7 == 0:
+                new = f"{path}.new"
+                made[new] = store.api.create_memory(store.id, new, "new\n")
+        walking.result()
+        wanted = Counter(f".{path}" for path in made)
+
+        def difference() -> tuple[Counter[str], Counter[str]]:
+            seen = Counter(mount.sh("find . -type f").split())
+            return seen - wanted, wanted - seen
+
+        eventually(difference, (Counter(), Counter()), within=5)
+
+
+def _notes(shelf: str, count: int) -> list[str]:
+    return [f"{shelf}/note-{number:02}.md" for number in range(count)]

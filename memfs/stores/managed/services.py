@@ -29,7 +29,7 @@ UNKNOWN = Service(
 
 CLAUDE = Service(name="claude", capabilities=Capabilities(max_memories=10_000))
 
-MEMFS = Service(name="memfs", capabilities=Capabilities(strict_time_order=True))
+MEMFS = Service(name="memfs", capabilities=Capabilities(strict_time_order=True, grouped_listing=True))
 """`memfs serve`, on any database."""
 
 

@@ -21,7 +21,9 @@ class PostgresqlDatabase(SqlDatabase):
 
     def __init__(self, url: URL, timeout: float, max_memories: int) -> None:
         super().__init__(postgresql.engine(url, THREADS, timeout), timeout, max_memories)
-        self.capabilities = Capabilities(chooses_memory_id=True, strict_time_order=True, max_memories=max_memories)
+        self.capabilities = Capabilities(
+            chooses_memory_id=True, strict_time_order=True, grouped_listing=True, max_memories=max_memories
+        )
         self._url = url
 
     @classmethod

@@ -33,6 +33,7 @@ class SqliteDatabase(SqlDatabase):
             max_limit=MAX_LIMIT if threads else _LOCAL_MAX_LIMIT,
             change_token=True,
             strict_time_order=True,
+            grouped_listing=True,
             max_memories=max_memories,
         )
         self._path = path
