@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Generator
 from pathlib import Path
@@ -134,3 +135,10 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def _passable_base_directory(tmp_path_factory: pytest.TempPathFactory) -> None:
     tmp_path_factory.getbasetemp().chmod(0o711)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _fork_server() -> Generator[None, None, None]:
+    yield
+    if (forks := sys.modules.get("tests.harness.forks")) is not None:
+        forks.commands.close()

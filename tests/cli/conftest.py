@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 
 from memfs.cli.mountpoints import free, mounts
 from memfs.cli.registry import Registry
+from tests.harness.forks import commands
 
 SECONDS = 60
 
@@ -42,16 +42,8 @@ class Program:
         return Registry(self.home / "state/memfs/mounts")
 
     def run(self, *arguments: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "memfs", *map(str, arguments)],
-            cwd=self.root,
-            env={**self.environment, **variables},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            check=False,
-        )
+        environment = {**self.environment, **variables}
+        return commands.run([*map(str, arguments)], cwd=self.root, environment=environment, timeout=SECONDS)
 
     def ok(self, *arguments: str | Path, **variables: str) -> str:
         """What it prints; it must end with 0."""

@@ -4,12 +4,14 @@ Every round changes the notes, kills an import half way and finishes it; then th
 rounds: a few by default, 50 before a release.
 """
 
+import contextlib
 import os
 import random
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -35,8 +37,8 @@ def served(program: Program) -> Iterator[Inspector]:
         yield Inspector(database, Store.model_validate(store.store.model_dump()))
 
 
-def kill_half_way(program: Program, chance: random.Random, *arguments: str | Path) -> bool:
-    """Start the program and kill it; whether it was still at work."""
+def kill_half_way(program: Program, changes: int, done: Callable[[], int], *arguments: str | Path) -> bool:
+    """Start the program and kill it when it has done so many changes more; whether it was still at work."""
     process = subprocess.Popen(
         [sys.executable, "-m", "memfs", *map(str, arguments)],
         cwd=program.root,
@@ -46,7 +48,9 @@ def kill_half_way(program: Program, chance: random.Random, *arguments: str | Pat
         stderr=subprocess.DEVNULL,
     )
     try:
-        time.sleep(chance.uniform(0.3, 1.4))
+        enough = done() + changes
+        while process.poll() is None and done() < enough:
+            time.sleep(0.005)
         return process.poll() is None
     finally:
         process.kill()
@@ -69,6 +73,15 @@ def change(notes: Path, chance: random.Random, number: int) -> int:
     return changes
 
 
+def alike(directory: Path, expected: dict[str, bytes]) -> int:
+    """How many files are as they will be in the end."""
+    count = 0
+    for name, content in expected.items():
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            count += (directory / name).read_bytes() == content
+    return count
+
+
 def test_a_killed_import_and_a_killed_export_end_equal(program: Program, served: Inspector) -> None:
     chance = random.Random(20260825)
     notes, out = program.root / "notes", program.root / "out"
@@ -77,7 +90,8 @@ def test_a_killed_import_and_a_killed_export_end_equal(program: Program, served:
     contents: dict[str, set[bytes]] = {}
     for number in range(ROUNDS):
         versions += change(notes, chance, number)
-        killed += kill_half_way(program, chance, "import", notes, "Notes", "--delete")
+        moment = chance.randrange(50)
+        killed += kill_half_way(program, moment, lambda: len(served.history()), "import", notes, "Notes", "--delete")
         program.ok("import", notes, "Notes", "--delete")
         expected = tree_of(notes)
         assert {path[1:]: text.encode() for path, text in served.memories().items()} == expected, f"round {number}"
@@ -85,10 +99,11 @@ def test_a_killed_import_and_a_killed_export_end_equal(program: Program, served:
 
         for name, content in expected.items():
             contents.setdefault(name, set()).add(content)
-        killed += kill_half_way(program, chance, "export", "Notes", out, "--delete")
+        moment = chance.randrange(50)
+        killed += kill_half_way(program, moment, partial(alike, out, expected), "export", "Notes", out, "--delete")
         for name, content in tree_of(out).items():
             assert content in contents[name], f"round {number}: {name} is not whole"
         program.ok("export", "Notes", out, "--delete")
         assert tree_of(out) == expected, f"round {number}"
         assert not (out / ".memfs-export/new").exists()
-    assert killed > ROUNDS / 2
+    assert killed > ROUNDS
