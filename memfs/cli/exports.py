@@ -1,17 +1,30 @@
 """`memfs export`: a store into a directory."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from memfs.cli.imports import TIMEOUT_SECONDS
+from memfs.cli.imports import first_look, patiently_opened
 from memfs.cli.progress import move_report
-from memfs.cli.service import find_store, opener, operator, resolve_url, service_options
+from memfs.cli.service import find_store, resolve_url, service_options
+
+
+class Place(click.Path):
+    """A directory that need not exist."""
+
+    def __init__(self) -> None:
+        super().__init__(file_okay=False, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("an empty path is no place: write . for the current directory", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 @click.command()
 @click.argument("store")
-@click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("directory", type=Place())
 @click.option("--delete", is_flag=True, help="Mirror: also remove the files that STORE does not have.")
 @click.option("--overwrite", is_flag=True, help="Replace files that were changed in DIRECTORY, or are of no export.")
 @click.option("--versions", is_flag=True, help="The history too, in DIRECTORY/.versions, as a mount shows it.")
@@ -48,25 +61,20 @@ def export(
     from memfs.transfer.pace import Paces
 
     target = resolve_url(url)
-    open_it = opener(target, actor=operator(), credentials_file=credentials_file, timeout=TIMEOUT_SECONDS)
+    found = first_look(target, credentials_file, lambda service: find_store(service, store))
 
     async def main() -> int:
         from memfs.transfer.exporting import ExportOptions, export_to
         from memfs.transfer.history import export_history
 
-        service = await open_it()
         paces = Paces(target, rate)
         options = ExportOptions(delete=delete, overwrite=overwrite, dry_run=dry_run)
-        try:
-            found = await find_store(service, store)
+        async with patiently_opened(target, credentials_file) as service:
             with move_report("exporting", as_json=as_json) as report:
                 await export_to(service, found, directory, paces, report, options)
                 if versions:
                     await export_history(service, found, directory, paces.reads, report, dry_run=dry_run)
             return report.conclude(dry_run=dry_run)
-        finally:
-            with trio.CancelScope(shield=True):
-                await service.aclose()
 
     return trio.run(main)
 

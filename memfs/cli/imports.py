@@ -1,8 +1,8 @@
 """`memfs import`: a directory, an export or another store into a store."""
 
 import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,18 @@ import click
 
 from memfs.cli.output import say
 from memfs.cli.progress import move_report
-from memfs.cli.service import all_stores, find_store, opener, operator, resolve_url, service_options
+from memfs.cli.service import (
+    Answer,
+    all_stores,
+    call,
+    find_store,
+    new_database,
+    opened,
+    opener,
+    operator,
+    resolve_url,
+    service_options,
+)
 from memfs.model.errors import InvalidRequest, NotFound
 
 if TYPE_CHECKING:
@@ -68,62 +79,76 @@ def import_(
     from memfs.transfer.pace import Paces
 
     target = resolve_url(url)
-    open_target = opener(target, actor=operator(), credentials_file=credentials_file, timeout=TIMEOUT_SECONDS)
+    chosen = _chosen(source, from_store, from_credentials_file)
+    found = first_look(target, credentials_file, lambda service: _target(service, store, create=create, dry_run=dry_run))
 
     async def main() -> int:
         from memfs.transfer.importing import import_into
 
-        service = await open_target()
-        try:
-            found = await _target(service, store, create=create and not dry_run)
-            async with _source(source, from_store, from_credentials_file, rate) as origin:
-                with move_report("importing", as_json=as_json) as report:
-                    await import_into(service, found, origin, Paces(target, rate), report, delete=delete, dry_run=dry_run)
-                _say_empty(origin)
-                return report.conclude(dry_run=dry_run)
-        finally:
-            with trio.CancelScope(shield=True):
-                await service.aclose()
+        async with (
+            patiently_opened(target, credentials_file) as service,
+            _source(source, chosen, from_credentials_file, rate) as origin,
+        ):
+            with move_report("importing", as_json=as_json) as report:
+                await import_into(service, found, origin, Paces(target, rate), report, delete=delete, dry_run=dry_run)
+            _say_empty(origin)
+            return report.conclude(dry_run=dry_run)
 
     return trio.run(main)
 
 
-async def _target(service: "MemoryStore", name: str, *, create: bool) -> "Store":
+def first_look(url: str, credentials_file: Path | None, look: "Callable[[MemoryStore], Awaitable[Answer]]") -> "Answer":
+    """What `look` finds. A service that is not there at all is told after the usual time, not after that of a move."""
+    return call(opener(url, actor=operator(), credentials_file=credentials_file), look)
+
+
+def patiently_opened(url: str, credentials_file: Path | None) -> "AbstractAsyncContextManager[MemoryStore]":
+    """The service at `url`, with the patience of a move."""
+    return opened(opener(url, actor=operator(), credentials_file=credentials_file, timeout=TIMEOUT_SECONDS))
+
+
+async def _target(service: "MemoryStore", name: str, *, create: bool, dry_run: bool) -> "Store | None":
+    """None when it would be made, and this is a dry run."""
     try:
         return await find_store(service, name)
     except NotFound as error:
-        if create:
-            return await service.create_store(name)
-        raise NotFound(f"{error.message}, and so does --create here") from None
+        if not create:
+            raise NotFound(f"{error.message}, and so does --create here") from None
+        return None if dry_run else await service.create_store(name)
 
 
-@asynccontextmanager
-async def _source(text: str, store: str | None, credentials_file: Path | None, rate: float | None) -> "AsyncIterator[Source]":
-    """What SOURCE means. Raises `InvalidRequest` when it is neither a directory nor the URL of one store."""
-    import trio
-
-    from memfs.transfer.pace import Paces
-    from memfs.transfer.sources import DirectorySource, StoreSource
-
+def _chosen(text: str, store: str | None, credentials_file: Path | None) -> "Store | None":
+    """The store that a SOURCE which is a URL means; None for a directory. Raises `MemfsError` when it is neither."""
     if "://" not in text:
         if store is not None:
             raise InvalidRequest("--from-store is for a SOURCE that is a URL: leave it out for a directory")
+        _directory(text)
+        return None
+    url = resolve_url(text)
+    if (missing := new_database(url)) is not None:
+        raise NotFound(f"{missing} does not exist: name the directory to import, or the URL of other stores")
+    return first_look(url, credentials_file, lambda service: find_store(service, store) if store else _only_store(service))
+
+
+@asynccontextmanager
+async def _source(
+    text: str, chosen: "Store | None", credentials_file: Path | None, rate: float | None
+) -> "AsyncIterator[Source]":
+    from memfs.transfer.pace import Paces
+    from memfs.transfer.sources import DirectorySource, StoreSource
+
+    if chosen is None:
         yield DirectorySource(_directory(text))
         return
     url = resolve_url(text)
-    service = await opener(url, actor=operator(), credentials_file=credentials_file, timeout=TIMEOUT_SECONDS)()
-    try:
-        found = await find_store(service, store) if store is not None else await _only_store(service)
-        yield StoreSource(service, found, Paces(url, rate).reads)
-    finally:
-        with trio.CancelScope(shield=True):
-            await service.aclose()
+    async with patiently_opened(url, credentials_file) as service:
+        yield StoreSource(service, chosen, Paces(url, rate).reads)
 
 
 def _directory(text: str) -> Path:
     if not os.path.isdir(text):
         what = "is not a directory" if os.path.exists(text) else "does not exist"
-        raise InvalidRequest(f"{text} {what}: name the directory to import, or the URL of other stores")
+        raise InvalidRequest(f"{text or 'an empty path'} {what}: name the directory to import, or the URL of other stores")
     return Path(text)
 
 

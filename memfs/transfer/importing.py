@@ -36,7 +36,7 @@ _MEANWHILE = "another session changed it meanwhile: run this again"
 
 async def import_into(
     service: MemoryStore,
-    store: Store,
+    store: Store | None,
     source: Source,
     paces: Paces,
     listener: Listener,
@@ -44,22 +44,23 @@ async def import_into(
     delete: bool = False,
     dry_run: bool = False,
 ) -> None:
-    """Make `store` hold what `source` has, and with `delete` nothing else.
+    """Make `store` hold what `source` has, and with `delete` nothing else. None: it is not made yet, and this is a dry run.
 
     Raises `Unavailable`, `Unauthenticated`, `PermissionDenied` and `StoreArchived`, which end it half way; what concerns one
     file alone is a step that is refused.
     """
-    if store.archived_at is not None and not dry_run:
+    if store is not None and store.archived_at is not None and not dry_run:
         raise StoreArchived(f"the store {store.name!r} is archived and can only be read: import into another")
     items, left_out = await source.look()
-    heads = {memory.path: memory for memory in await all_heads(service, store.id, paces.reads)}
+    listed = await all_heads(service, store.id, paces.reads) if store is not None else []
+    heads = {memory.path: memory for memory in listed}
     refused = [step.path for step in left_out if step.action == "refused"]
     plan = plan_import(items, heads, delete=delete, keep=_kept(refused, heads))
     finished = [*left_out, *plan.steps]
     listener.expect(len(finished) + len(plan.create) + len(plan.update) + len(plan.clear) + len(plan.delete))
     for step in finished:
         listener.step(step)
-    if dry_run:
+    if dry_run or store is None:
         for memory in (*plan.clear, *plan.delete):
             listener.step(Step(memory.path, "deleted"))
         for item in plan.create:
