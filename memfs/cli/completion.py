@@ -72,10 +72,10 @@ def _silently(complete: Completer) -> Completer:
 
 @_silently
 def _stores(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    from memfs.cli.service import all_stores, call, opener, operator, resolve_url
+    from memfs.cli.service import all_stores, call, new_database, opener, operator, resolve_url
 
     url = resolve_url(ctx.params.get("url") or os.environ.get("MEMFS_URL"))
-    if url.startswith("sqlite:///") and not os.path.exists(url.removeprefix("sqlite:///")):
+    if new_database(url) is not None:
         return []  # looking must not make a database
     open_it = opener(url, actor=operator(), credentials_file=ctx.params.get("credentials_file"), timeout=TIMEOUT_SECONDS)
 

@@ -18,6 +18,8 @@ from typing import Any, TypeVar
 
 import click
 
+from memfs.model.errors import MemfsError
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 LEVELS = ("debug", "info", "warning", "error")
@@ -75,7 +77,7 @@ def _handler(settings: LogSettings) -> logging.Handler:
             handler = logging.handlers.WatchedFileHandler(Path(settings.destination).absolute(), encoding="utf-8")
     except OSError as error:
         place = SYSLOG_SOCKET if settings.destination == SYSLOG else settings.destination
-        raise click.ClickException(f"cannot log to {place} ({error.strerror}): name another with --log") from None
+        raise MemfsError(f"cannot log to {place} ({error.strerror}): name another with --log") from None
     handler.setFormatter(JsonFormatter() if settings.as_json else TextFormatter(timed=settings.destination != SYSLOG))
     return handler
 

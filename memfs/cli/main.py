@@ -13,8 +13,8 @@ import click
 
 import memfs.cli
 from memfs import __version__
+from memfs.cli.failures import told
 from memfs.cli.output import say
-from memfs.model.errors import MemfsError
 
 DONE = 0
 FAILED = 1
@@ -69,13 +69,6 @@ def cli(debug: bool) -> None:
     """
 
 
-def _reason(error: BaseException) -> MemfsError | None:
-    """The error that memfs raised on purpose, also from inside a group of one; None when this is something else."""
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
-    return error if isinstance(error, MemfsError) else None
-
-
 def run(arguments: list[str]) -> int:
     """Run one command line and return its exit code; errors are on standard error.
 
@@ -106,17 +99,11 @@ def run(arguments: list[str]) -> int:
         # Whoever read our output wants no more of it. What is left must not fail once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
-    except OSError as error:
-        # The machine's doing, not a bug: a full disk, a directory that belongs to somebody else.
-        if debug or error.strerror is None:
-            raise
-        say(f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror)
-        return FAILED
     except (Exception, BaseExceptionGroup) as error:
-        reason = _reason(error)
-        if debug or reason is None:
+        sentence = told(error)
+        if debug or sentence is None:
             raise
-        say(reason.message)
+        say(sentence)
         return FAILED
     return answer if isinstance(answer, int) else DONE
 

@@ -16,6 +16,7 @@ import click
 
 from memfs.cli import daemonise
 from memfs.cli.daemonise import PipeReporter, Reporter, TerminalReporter
+from memfs.cli.failures import told
 from memfs.cli.logging import LogSettings, configure, log_options
 from memfs.cli.mount_options import MountCommand, Octal, Owner, Seconds, Size, scratch_patterns
 from memfs.cli.mountpoints import canonical, mounted_at
@@ -150,13 +151,11 @@ def mount(
             "index": not no_index,
         },
     )
-    if ready_fd is not None or foreground:
-        configure(logs)
     if ready_fd is not None:
         os.chdir("/")
-        return serve(request, PipeReporter(ready_fd))
+        return serve(request, logs, PipeReporter(ready_fd))
     if foreground:
-        return serve(request, TerminalReporter())
+        return serve(request, logs, TerminalReporter())
     registry = Registry.of_user()
     refuse_live(registry.find(request.mountpoint))
     debug = ["--debug"] if ctx.find_root().params.get("debug") else []
@@ -180,7 +179,7 @@ def without_url(arguments: Sequence[str]) -> list[str]:
     return kept
 
 
-def serve(request: Request, reporter: Reporter) -> int:
+def serve(request: Request, logs: LogSettings, reporter: Reporter) -> int:
     """Be the mount's process: mount, tell `reporter`, and serve until told to end; returns the exit code.
 
     An error before the mount is ready goes to `reporter`, a later one to standard error and the exit record. What is raised is
@@ -205,19 +204,20 @@ def serve(request: Request, reporter: Reporter) -> int:
         reporter.ready(request.mountpoint)
 
     try:
+        configure(logs)
         registry = Registry.of_user()
         refuse_live(registry.find(request.mountpoint))
         with registry.claim(request.mountpoint, seconds=DRAIN_SECONDS, waiting=wait_for_other):
             check_mount_possible(wants_allow_other=bool(request.settings["allow_other"]))
             prepare_mountpoint(registry, request.mountpoint, nonempty=request.nonempty, note=reporter.note)
-            run_loop(_serve, request, registry, ready)
-    except MemfsError as error:
+            run_loop(_serve, request, registry, ready, reporter.note)
+    except (MemfsError, OSError) as error:
+        sentence = told(error)
+        if sentence is None:
+            raise
         if _debugging():
             traceback.print_exc()
-        if started:
-            TerminalReporter().error(error.message)
-        else:
-            reporter.error(error.message)
+        (TerminalReporter() if started else reporter).error(sentence)
         return 1
     return 0
 
@@ -227,7 +227,7 @@ def _debugging() -> bool:
     return bool(ctx is not None and ctx.find_root().params.get("debug"))
 
 
-async def _serve(request: Request, registry: Registry, ready: Callable[[], None]) -> None:
+async def _serve(request: Request, registry: Registry, ready: Callable[[], None], note: Callable[[str], None]) -> None:
     """Serve a mount point that is claimed and prepared, over one connection to the service from first to last."""
     import trio
 
@@ -241,6 +241,7 @@ async def _serve(request: Request, registry: Registry, ready: Callable[[], None]
         actor=SessionActor(session_id=session_id),
         credentials_file=request.credentials_file,
         timeout=float(request.settings["timeout"]),
+        note=note,
     )
     async with opened(open_service) as service:
         async with trio.open_nursery() as nursery:

@@ -24,10 +24,10 @@ SPELLINGS = {
     "noindex": "no-index",
 }
 
-FLAGS = frozenset({"read-only", "allow-other", "no-xattr", "no-index", "nonempty", "log-json"})
+FLAGS = frozenset({"read-only", "allow-other", "no-xattr", "no-index", "no-disk-cache", "nonempty", "log-json"})
 VALUES = frozenset(
     {
-        *("url", "credentials-file", "store", "session", "max-staleness", "timeout", "cache-size"),
+        *("url", "credentials-file", "store", "session", "max-staleness", "timeout", "drain-timeout", "cache-size"),
         *("uid", "gid", "umask", "scratch", "log", "log-level"),
     }
 )
@@ -82,7 +82,11 @@ class MountCommand(click.Command):
     """Takes ``-o`` apart before anything else looks at the arguments; keeps them, for the daemon, in `ctx.meta`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        expanded = expand_all(args)
+        try:
+            expanded = expand_all(args)
+        except click.UsageError as error:
+            error.ctx = ctx
+            raise
         ctx.meta["memfs.arguments"] = list(expanded)
         return super().parse_args(ctx, expanded)
 

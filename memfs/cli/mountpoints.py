@@ -74,8 +74,11 @@ def mounted_at(mountpoint: str) -> MountEntry | None:
 def canonical(path: str) -> str:
     """`path` absolute and without symbolic links, except what lies below a FUSE mount: that is kept as it is written.
 
-    It need not exist. Raises `MemfsError` when its links go round in circles, or the current directory is gone.
+    It need not exist. Raises `MemfsError` when it is empty, its links go round in circles, or the
+    current directory is gone.
     """
+    if not path:
+        raise MemfsError("an empty path is no place: write . for the current directory")
     fuse = {entry.mountpoint for entry in mounts() if entry.is_fuse}
     try:
         pending = deque(os.path.abspath(path).split("/"))

@@ -178,7 +178,7 @@ def read_past(file: Path) -> bytes:
     try:
         return file.read_bytes()
     except PermissionError:
-        raise Redacted(f"{file.name}: an administrator removed this content") from None
+        raise Redacted(f"{file.name}: an administrator removed this content, take another version") from None
     except FileNotFoundError:
         raise NotFound(f"{file.name}: the service does not keep this version any more") from None
     except OSError as error:

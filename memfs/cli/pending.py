@@ -22,7 +22,7 @@ from memfs.cli.output import print_json, print_table
 from memfs.cli.registry import MountRecord, Registry, state_directory
 from memfs.cli.sync import sync_path
 from memfs.cli.targets import the_mount_of_path
-from memfs.model.errors import MemfsError, NotFound
+from memfs.model.errors import InvalidRequest, MemfsError, NotFound
 from memfs.model.ids import MemoryId
 
 DISCARD = "user.memory.unstored"
@@ -109,6 +109,10 @@ def discard(path: str) -> None:
     registry = Registry.of_user()
     place = canonical(path)
     record = registry.holding(place)
+    if record is not None and record.kind == "shadow":
+        raise InvalidRequest(
+            f"{place} is a plain file beside the store: remove or mend it, then `memfs sync {record.mountpoint}`"
+        )
     if record is not None and record.state == "live":
         _discard_mounted(place)
         return
@@ -127,7 +131,7 @@ def _discard_mounted(place: str) -> None:
     except OSError as error:
         if error.errno == errno.EROFS:
             raise MemfsError(f"{place} lies in a mount that is read-only as a whole: `memfs umount` it, then discard") from None
-        raise MemfsError(f"{place}: nothing of it waits to be stored ({error.strerror})") from None
+        raise MemfsError(f"{place}: nothing of it waits to be stored: `memfs pending list` shows what does") from None
 
 
 def _discard_journalled(directory: Path, key: int | MemoryId) -> None:

@@ -15,7 +15,6 @@ import fcntl
 import hashlib
 import json
 import os
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
@@ -142,11 +141,18 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 
 def _write(path: Path, value: object) -> None:
-    """Whoever reads sees the old file or the new one."""
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    with open(descriptor, "w", encoding="utf-8") as file:
-        json.dump(value, file, ensure_ascii=True)
-    os.replace(name, path)
+    """Whoever reads sees the old file or the new one. Raises `MemfsError` when there is no room for it."""
+    temporary = path.with_name(f".{path.name}-{os.getpid()}")
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(descriptor, "w", encoding="utf-8") as file:
+            json.dump(value, file, ensure_ascii=True)
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise MemfsError(
+            f"{path.parent} cannot be written ({error.strerror}): free some space there, or set XDG_STATE_HOME to another place"
+        ) from None
 
 
 def private_directory(path: Path) -> Path:

@@ -103,7 +103,9 @@ def _ask_mount(record: MountRecord, store: AttachedStore, query: str) -> dict[st
     """The mount's own answer."""
     name = query.replace("/", " ").replace("\0", " ").strip()
     if not name or len(os.fsencode(name)) > LONGEST_NAME:
-        raise InvalidRequest(f"a question to a mount has 1 to {LONGEST_NAME} bytes")
+        raise InvalidRequest(f"a question to a mount has 1 to {LONGEST_NAME} bytes: ask with some words")
+    if record.kind == "shadow":
+        raise InvalidRequest(f"{record.mountpoint} is no mount and answers no questions: grep -r finds words in its files")
     file = Path(record.mountpoint, store.name, ".search", f"{name}.json")
     try:
         answer: dict[str, Any] = json.loads(file.read_text("utf-8"))

@@ -1,13 +1,14 @@
 """`memfs serve` and what belongs to it: `keys` for programs and people, `sessions` for agents."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack, ExitStack
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from memfs.cli.output import print_json, print_object, print_table, say
-from memfs.cli.service import find_store, operator, resolve_url
+from memfs.cli.service import find_store, operator, resolve_url, telling_of_new_database
 
 if TYPE_CHECKING:
     from memfs.model.ids import SessionId
@@ -52,7 +53,10 @@ def _with_database(url: str | None, work: "Callable[[SqlDatabase, Keyring], Awai
     from memfs.server.database import open_database
 
     async def main() -> Answer:
-        async with open_database(resolve_url(url)) as (database, keyring):
+        resolved = resolve_url(url)
+        async with AsyncExitStack() as stack:
+            with telling_of_new_database(resolved):
+                database, keyring = await stack.enter_async_context(open_database(resolved))
             return await work(database, keyring)
 
     return anyio.run(main)
@@ -76,7 +80,7 @@ def _with_keyring(url: str | None, work: "Callable[[Keyring], Answer]") -> Answe
 def serve(listen: str, url: str | None, strict: bool, access_log: bool, max_memories: int | None) -> None:
     """Serve the stores of a database over HTTP, for the official SDKs and for other mounts.
 
-    Prints the server's URL when it answers, and serves until SIGTERM or Ctrl-C; requests in flight are finished. On a
+    Prints "listening on URL" when it answers, and serves until SIGTERM or Ctrl-C; requests in flight are finished. On a
     loopback address, and until the first `memfs keys create`, any program of this machine may use it without a credential.
     On any other address it does not start before there is an API key.
 
@@ -88,8 +92,9 @@ def serve(listen: str, url: str | None, strict: bool, access_log: bool, max_memo
     from memfs.cli.notify import notify
     from memfs.model.errors import NotSupported
 
-    def ready(address: str) -> None:
-        print(f"listening on {address}", flush=True)
+    def ready(served: str) -> None:
+        opening.close()
+        print(f"listening on {served}", flush=True)
         notify("READY=1")
 
     try:
@@ -97,14 +102,11 @@ def serve(listen: str, url: str | None, strict: bool, access_log: bool, max_memo
         from memfs.server.run import serve as run
     except ModuleNotFoundError as error:
         raise NotSupported(f"serving needs the package {error.name}: pip install 'memfs[server]'") from None
-    run(
-        resolve_url(url),
-        Address.parse(listen),
-        strict=strict,
-        access_log=access_log,
-        max_memories=max_memories,
-        ready=ready,
-    )
+    address = Address.parse(listen)
+    with ExitStack() as opening:
+        resolved = resolve_url(url)
+        opening.enter_context(telling_of_new_database(resolved))
+        run(resolved, address, strict=strict, access_log=access_log, max_memories=max_memories, ready=ready)
 
 
 @click.group()

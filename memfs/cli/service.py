@@ -2,13 +2,15 @@
 
 import os
 import pwd
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
 
 import click
 
+from memfs.cli.output import say
 from memfs.model.errors import InvalidRequest, NotFound
 
 if TYPE_CHECKING:
@@ -41,15 +43,40 @@ def service_options(command: Command) -> Command:
 
 
 def resolve_url(url: str | None) -> str:
-    """`url`, or that of the default database; a relative SQLite path is made absolute, so that it holds in any directory."""
+    """`url`, or that of the default database; a relative SQLite path is made absolute, so that it holds in any directory.
+
+    Raises `InvalidRequest` for one of a service that cannot be read.
+    """
     from memfs.stores.open import default_url
 
     if not url:
         return default_url()
+    if "http" in url.partition(":")[0]:
+        try:
+            urlsplit(url).port  # noqa: B018  raises for what is no host and port
+        except ValueError:
+            raise InvalidRequest("the URL cannot be read: write https://HOST or https://HOST:PORT") from None
     scheme, separator, path = url.partition(":///")
     if separator and scheme == "sqlite" and path and not path.startswith("/"):
         return f"{scheme}:////{os.path.abspath(os.path.expanduser(path)).lstrip('/')}"
     return url
+
+
+def new_database(url: str) -> Path | None:
+    """The file that opening `url`, a resolved one, will make: a SQLite database that is not there yet."""
+    path = Path(url.removeprefix("sqlite:///"))
+    return path if url.startswith("sqlite:///") and not path.exists() else None
+
+
+@contextmanager
+def telling_of_new_database(url: str, note: Callable[[str], None] = say) -> Iterator[None]:
+    """Tell `note` when the database is made meanwhile: its path may be a mistyped one. That of this user is as it should be."""
+    from memfs.stores.open import default_path
+
+    path = new_database(url)
+    yield
+    if path is not None and path != default_path():
+        note(f"created the database {path}")
 
 
 def without_credentials(url: str) -> str:
@@ -73,15 +100,21 @@ def operator() -> "Actor":
 
 
 def opener(
-    url: str, *, actor: "Actor", credentials_file: Path | None, timeout: float = DEFAULT_TIMEOUT_SECONDS
+    url: str,
+    *,
+    actor: "Actor",
+    credentials_file: Path | None,
+    timeout: float = DEFAULT_TIMEOUT_SECONDS,
+    note: Callable[[str], None] = say,
 ) -> "Callable[[], Awaitable[MemoryStore]]":
-    """What opens the service inside an event loop. `timeout` bounds each call, in seconds."""
+    """What opens the service inside an event loop. `timeout` bounds each call, in seconds; `note` hears of a new database."""
 
     async def open_it() -> "MemoryStore":
         from memfs.stores.credentials import Credentials
         from memfs.stores.open import open_service
 
-        return await open_service(url, actor=actor, credentials=Credentials(file=credentials_file), timeout=timeout)
+        with telling_of_new_database(url, note):
+            return await open_service(url, actor=actor, credentials=Credentials(file=credentials_file), timeout=timeout)
 
     return open_it
 

@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from memfs.cli.failures import CHECK_SERVICE, remedy
 from memfs.cli.requirements import Finding
-from memfs.cli.service import all_stores, call, find_store, opener, operator, without_credentials
+from memfs.cli.service import all_stores, call, find_store, new_database, opener, operator, without_credentials
 from memfs.model.errors import MemfsError, NotFound, PermissionDenied, PreconditionFailed, Unauthenticated
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def check_service(url: str, credentials_file: Path | None, *, write: bool, store
     findings += _clock_and_version(url)
     open_it = opener(url, actor=operator(), credentials_file=credentials_file, timeout=TIMEOUT_SECONDS)
     subject = f"service {without_credentials(url)}"
-    if url.startswith("sqlite:///") and not os.path.exists(url.removeprefix("sqlite:///")):
+    if new_database(url) is not None:
         findings.append(Finding(subject, True, "is not there yet: the first mount makes it"))
         return findings
 
@@ -38,8 +39,8 @@ def check_service(url: str, credentials_file: Path | None, *, write: bool, store
     try:
         stores = call(open_it, look)
     except MemfsError as error:
-        remedy = _remedy(error)
-        findings.append(Finding(subject, False, error.message.removesuffix(f"; {remedy}"), remedy))
+        step = _remedy(error)
+        findings.append(Finding(subject, False, error.message.removesuffix(f"; {step}"), step))
         return findings
     milliseconds = (time.monotonic() - began) * 1000
     count = f"{len(stores):,} active store{'s' if len(stores) != 1 else ''}"
@@ -54,7 +55,7 @@ def _remedy(error: MemfsError) -> str:
         from memfs.stores.credentials import REMEDY
 
         return REMEDY
-    return "check $MEMFS_URL or --url, and that the service runs and can be reached from here"
+    return remedy(error) or CHECK_SERVICE
 
 
 def _credential(url: str, file: Path | None) -> Iterator[Finding]:

@@ -12,6 +12,7 @@ import click
 
 from memfs.cli import daemonise
 from memfs.cli.daemonise import PipeReporter, Reporter, TerminalReporter
+from memfs.cli.failures import told
 from memfs.cli.logging import LogSettings, configure, log_options
 from memfs.cli.mount import without_url
 from memfs.cli.mount_options import Octal, Seconds, scratch_patterns
@@ -113,13 +114,11 @@ def shadow(
         index=not no_index,
         **{**given, "scratch": scratch_patterns(given["scratch"])},
     )
-    if ready_fd is not None or foreground:
-        configure(logs)
     if ready_fd is not None:
         os.chdir("/")
-        return serve(request, PipeReporter(ready_fd))
+        return serve(request, logs, PipeReporter(ready_fd))
     if foreground:
-        return serve(request, TerminalReporter())
+        return serve(request, logs, TerminalReporter())
     registry = Registry.of_user()
     refuse_live(registry.find(request.directory))
     debug = ["--debug"] if ctx.find_root().params.get("debug") else []
@@ -129,7 +128,7 @@ def shadow(
     return 0
 
 
-def serve(request: Request, reporter: Reporter) -> int:
+def serve(request: Request, logs: LogSettings, reporter: Reporter) -> int:
     """Be the shadow's process: fill the directory, tell `reporter`, go on until told to end; returns the exit code."""
     started = False
 
@@ -139,17 +138,21 @@ def serve(request: Request, reporter: Reporter) -> int:
         reporter.ready(request.directory)
 
     try:
+        configure(logs)
         registry = Registry.of_user()
         with registry.claim(
             request.directory, seconds=DRAIN_SECONDS, waiting=lambda: refuse_live(registry.find(request.directory))
         ):
             _prepare(request.directory, reporter)
-            _run(request, registry, ready)
-    except MemfsError as error:
+            _run(request, registry, ready, reporter.note)
+    except (MemfsError, OSError) as error:
+        sentence = told(error)
+        if sentence is None:
+            raise
         ctx = click.get_current_context(silent=True)
         if ctx is not None and ctx.find_root().params.get("debug"):
             traceback.print_exc()
-        (TerminalReporter() if started else reporter).error(error.message)
+        (TerminalReporter() if started else reporter).error(sentence)
         return 1
     return 0
 
@@ -159,6 +162,8 @@ def _prepare(directory: str, reporter: Reporter) -> None:
     if entry is not None and entry.is_fuse:
         raise MemfsError(f"{directory} is a mount: choose a plain directory, or `memfs umount {directory}` first")
     if not os.path.isdir(directory):
+        if os.path.lexists(directory):
+            raise MemfsError(f"{directory} is not a directory: choose another place")
         try:
             os.mkdir(directory)
         except OSError as error:
@@ -166,7 +171,7 @@ def _prepare(directory: str, reporter: Reporter) -> None:
         reporter.note(f"created {directory}")
 
 
-def _run(request: Request, registry: Registry, ready: Callable[[], None]) -> None:
+def _run(request: Request, registry: Registry, ready: Callable[[], None], tell: Callable[[str], None]) -> None:
     """Serve a directory that is claimed; the registry knows of it until it ended."""
     from datetime import UTC, datetime
 
@@ -178,7 +183,7 @@ def _run(request: Request, registry: Registry, ready: Callable[[], None]) -> Non
 
     session_id = SessionId(request.session) if request.session else new_session_id()
     actor = SessionActor(session_id=session_id)
-    open_it = opener(request.url, actor=actor, credentials_file=request.credentials_file, timeout=request.timeout)
+    open_it = opener(request.url, actor=actor, credentials_file=request.credentials_file, timeout=request.timeout, note=tell)
     attached = call(open_it, _chooser(request, session_id if request.session else None))
     stores = tuple(
         AttachedStore(a.store.id, a.name, a.access, a.store.name, a.store.description, a.instructions) for a in attached

@@ -94,8 +94,8 @@ def _end(registry: Registry, record: MountRecord, timeout: float) -> None:
     registry.remove(record)
     if ended is None:
         raise MemfsError(
-            f"process {record.process.pid} was killed before it could say that all is stored: "
-            f"what is not goes out when {record.mountpoint} is mounted again"
+            f"process {record.process.pid} ended without a word, killed or out of disk space: "
+            f"what is not stored yet goes out when {record.mountpoint} is mounted again"
         )
     if ended.status != 0:
         raise MemfsError(ended.message)
@@ -140,12 +140,16 @@ def _wait(record: MountRecord, process: int, timeout: float) -> None:
 
 
 def waiting_for(status: dict[str, Any] | None) -> str:
-    """What a daemon with that status has still to store, in words."""
-    counts = {store["name"]: store["pending"] for store in (status or {}).get("stores", ()) if store.get("pending")}
-    if not counts:
+    """What a daemon with that status has still to store, and what stops it, in words."""
+    stores = [store for store in (status or {}).get("stores", ()) if store.get("pending")]
+    if not stores:
         return "what was written to be stored"
-    changes = sum(counts.values())
-    return f"{changes:,} change{'s' if changes != 1 else ''} of {', '.join(counts)} to be stored"
+    changes = sum(store["pending"] for store in stores)
+    names = ", ".join(store["name"] for store in stores)
+    reason = next(
+        (one["reason"] for store in stores for one in store["unsaved"] if one["state"] == "pending" and one["reason"]), None
+    )
+    return f"{changes:,} change{'s' if changes != 1 else ''} of {names} to be stored" + (f" ({reason})" if reason else "")
 
 
 def _named(status: dict[str, Any] | None) -> str:

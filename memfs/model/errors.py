@@ -104,6 +104,10 @@ class Unavailable(MemfsError):
     """
 
 
+class Unreachable(Unavailable):
+    """There was no answer at all: nothing serves at this place, or the way there is cut."""
+
+
 class OutOfSpace(Unavailable):
     """The disk that holds the database is full; nothing was applied."""
 

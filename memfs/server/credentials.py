@@ -213,7 +213,7 @@ class Keyring:
         with self._transaction() as connection:
             row = connection.execute(select(sessions).where(sessions.c.id == session_id)).one_or_none()
         if row is None:
-            raise NotFound(f"no session {session_id[:100]}")
+            raise NotFound(f"no session {session_id[:100]}: `memfs sessions create` makes one and tells its id")
         return _session(row)
 
     def end_session(self, session_id: SessionId) -> ServedSession:

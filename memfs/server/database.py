@@ -14,7 +14,7 @@ from memfs.stores.sql import SqlDatabase
 async def open_database(url: str, *, max_memories: int | None = None) -> AsyncIterator[tuple[SqlDatabase, Keyring]]:
     """The stores and the credentials of the database at `url`, made where they are missing."""
     if not url.startswith(("sqlite:", "postgresql:", "postgres:", "postgresql+psycopg:")):
-        raise InvalidRequest("the database is sqlite:///PATH or postgresql://...")
+        raise InvalidRequest("this works on a database itself: give its URL, sqlite:///PATH or postgresql://..., with --url")
     if max_memories is None:
         database = await SqlDatabase.open(url, threads=True)
     else:

@@ -2,6 +2,7 @@
 
 import ipaddress
 import logging
+import os
 import signal
 import socket
 import sys
@@ -55,7 +56,10 @@ class Address:
             # The event loop sets this only on sockets that name their protocol, which accepted ones do not: answers would wait.
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         except OSError as error:
-            raise Unavailable(f"cannot listen on {self.host}:{self.port}: {error.strerror or error}") from None
+            reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or error
+            raise Unavailable(
+                f"cannot listen on {self.host}:{self.port} ({reason}): choose another address with --listen"
+            ) from None
         listener.setblocking(False)
         return listener
 

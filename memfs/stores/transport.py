@@ -7,6 +7,7 @@ attempt may have been applied: `Answer.maybe_applied` says so, and a call that m
 
 import email.utils
 import json
+import os
 import random
 import ssl
 import time
@@ -19,7 +20,16 @@ from urllib.parse import quote, urlsplit
 import anyio
 
 from memfs import __version__
-from memfs.model.errors import BadAnswer, ContentNotText, InvalidRequest, NotFound, RateLimited, Unauthenticated, Unavailable
+from memfs.model.errors import (
+    BadAnswer,
+    ContentNotText,
+    InvalidRequest,
+    NotFound,
+    RateLimited,
+    Unauthenticated,
+    Unavailable,
+    Unreachable,
+)
 from memfs.stores.credentials import REMEDY, Credential, Credentials
 from memfs.stores.http import httpx
 
@@ -205,7 +215,7 @@ class Transport:
                 try:
                     reply = await self._exchange(request, credential)
                 except httpx.TransportError as error:
-                    trouble = Unavailable(f"{self.url} did not answer: {_reason(error)}")
+                    trouble = Unreachable(f"{self.url} did not answer: {_reason(error)}")
                     if not isinstance(error, _NOT_SENT):
                         if not repeatable:
                             raise trouble from None
@@ -233,7 +243,7 @@ class Transport:
                 if anyio.current_time() + wait >= scope.deadline:
                     raise trouble
                 await anyio.sleep(wait)
-        raise trouble or Unavailable(f"{self.url} did not answer within {self._timeout:g} s")
+        raise trouble or Unreachable(f"{self.url} did not answer within {self._timeout:g} s")
 
     async def _exchange(self, request: Mapping[str, Any], credential: Credential | None) -> _Reply:
         headers = dict(request["headers"])
@@ -336,8 +346,14 @@ def _reason(error: httpx.TransportError) -> str:
             return "nothing there speaks TLS (https)"
     for cause in causes:
         if isinstance(cause, OSError) and cause.strerror:
-            return f"no connection ({cause.strerror})"
+            return f"no connection ({_words(cause)})"
     return f"no connection ({error})" if str(error) else "no connection"
+
+
+def _words(error: OSError) -> str:
+    """The system's own, where a library that raised `error` in its place has kept only the number."""
+    number = error.errno or 0
+    return os.strerror(number) if number > 0 else str(error.strerror)
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

@@ -44,11 +44,12 @@ def test_what_it_would_not_send(given: list[str]) -> None:
         arguments_of(given)
 
 
-def test_it_mounts_silently_and_answers_with_the_codes_of_mount8(program: Program) -> None:
+def test_it_mounts_and_answers_with_the_codes_of_mount8(program: Program) -> None:
     program.mountpoint.mkdir()
     place = str(program.mountpoint)
     done = helper(program, f"sqlite:///{program.root / 'other.db'}", place, "-o", "rw,session=sesn_01boot,noindex")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    said = f"memfs: created the database {program.root}/other.db\n"
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", said)
     (program.mountpoint / "memory/a.md").write_text("x")
     assert program.objects("log", place)[0]["created_by"]["session_id"] == "sesn_01boot"
     assert helper(program, "memfs", place).returncode == 32

@@ -8,7 +8,7 @@ from psycopg.sql import SQL
 from sqlalchemy import URL, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError
 
-from memfs.model.errors import InvalidRequest, MemfsError, PermissionDenied, Unauthenticated, Unavailable
+from memfs.model.errors import InvalidRequest, MemfsError, PermissionDenied, Unauthenticated, Unavailable, Unreachable
 
 # Serialises the creation of the tables by several processes; any number that nobody else uses.
 SCHEMA_LOCK = 0x6D656D6673
@@ -73,9 +73,10 @@ def domain_error(url: URL, error: psycopg.Error) -> MemfsError:
     reason = str(error).strip().split("\n")[0]
     match error:
         case errors.InvalidPassword() | errors.InvalidAuthorizationSpecification():
-            return Unauthenticated(f"the database {where} refused the credential")
+            return Unauthenticated(f"the database {where} refused the credential: mend user and password in the URL")
         case errors.InsufficientPrivilege() | errors.ReadOnlySqlTransaction():
             return PermissionDenied(f"the database {where} does not allow this: {reason}")
         case errors.LockNotAvailable():
             return Unavailable(f"another writer kept the store locked in {where}: try again")
-    return Unavailable(f"the database {where} failed: {reason}")
+    kind = Unreachable if is_disconnect(error) else Unavailable
+    return kind(f"the database {where} failed: {reason}")

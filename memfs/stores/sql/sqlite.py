@@ -46,14 +46,14 @@ def prepare_file(path: Path) -> None:
         if not stat.S_ISREG(path.stat().st_mode):
             raise InvalidRequest(f"{path} is not a file: give the path of a database file")
         if not os.access(path, os.R_OK | os.W_OK):
-            raise PermissionDenied(f"{path} may not be read and written by this user")
+            raise PermissionDenied(f"{path} may not be read and written by this user: give the path of a file of yours")
     except OSError as error:
         raise _refused(path, error) from None
 
 
 def _refused(path: Path, error: OSError) -> MemfsError:
     kind = PermissionDenied if isinstance(error, PermissionError) else Unavailable
-    return kind(f"the database {path} cannot be created: {error.strerror}")
+    return kind(f"the database {path} cannot be created ({error.strerror}): give the path of a file in a directory of yours")
 
 
 def engine(path: Path, pool_size: int) -> Engine:
@@ -109,9 +109,9 @@ def domain_error(path: Path, error: sqlite3.Error) -> MemfsError:
         case sqlite3.SQLITE_NOTADB:
             return InvalidRequest(f"{path} is not a database: give the path of one that memfs made, or of a new file")
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM | sqlite3.SQLITE_AUTH:
-            return PermissionDenied(f"the database {path} may not be written by this user")
+            return PermissionDenied(f"the database {path} may not be written by this user: give the path of a file of yours")
         case sqlite3.SQLITE_CANTOPEN:
-            return Unavailable(f"the database {path} cannot be opened")
+            return Unavailable(f"the database {path} cannot be opened: give the path of a file in a directory of yours")
         case sqlite3.SQLITE_FULL:
             return OutOfSpace(f"the disk that holds the database {path} is full: make room, then try again")
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
