@@ -14,11 +14,13 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import IO
 
 import memfs
 from memfs.model.ids import SessionId
 from memfs.model.objects import MemoryVersion
 from memfs.model.slugs import slug
+from tests.harness.forks import Running, commands
 from tests.harness.inspector import Database, Inspector
 from tests.harness.shell import Completed, checked, run_bash
 
@@ -88,7 +90,9 @@ class Mount:
         """How long the last start took, in seconds."""
         self.start_cpu_seconds = 0.0
         """How much processor time the daemon had used by then, in seconds."""
-        self._process: subprocess.Popen[str] | None = None
+        self.module: str | None = None
+        """Set: the program is executed as this module, with its own arguments and environment in /proc."""
+        self._process: Running | subprocess.Popen[str] | None = None
         self._log = root / f"{name}.log"
 
     @property
@@ -109,12 +113,26 @@ class Mount:
         assert self._process is not None
         return self._process.pid
 
-    def command(self) -> list[str]:
+    def arguments(self) -> list[str]:
         return [
-            *(sys.executable, "-m", "memfs", "mount", "--foreground", str(self.path)),
+            *("mount", "--foreground", str(self.path)),
             *("--url", self.url, "--session", self.session_id),
             *self.options,
         ]
+
+    def spawn(self, log: IO[str]) -> Running | subprocess.Popen[str]:
+        if self.module is not None:
+            return subprocess.Popen(
+                [sys.executable, "-m", self.module, *self.arguments()],
+                cwd=self.root,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                start_new_session=True,
+            )
+        return commands.start(self.arguments(), cwd=self.root, environment=self.environment, stderr=log)
 
     def start(self) -> None:
         """Start the daemon and return when it serves. Raises `AssertionError` with what it said when it does not."""
@@ -124,16 +142,7 @@ class Mount:
         self.plain.mkdir(exist_ok=True)
         began = time.monotonic()
         with self._log.open("a") as log:
-            self._process = subprocess.Popen(
-                self.command(),
-                cwd=self.root,
-                env=self.environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                start_new_session=True,
-            )
+            self._process = self.spawn(log)
         living.add(self)
         try:
             self._await_ready(began + START_SECONDS)
@@ -339,12 +348,14 @@ def launch(
     options: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
     session_id: SessionId | None = None,
+    module: str | None = None,
 ) -> Iterator[Mount]:
     """A running mount of `stores`, which are all of the database's; down again at the end, whatever happened.
 
     A daemon that is still there at the end must drain and end with 0, else this raises `AssertionError`.
     """
     mount = Mount(root, stores, database=database, name=name, options=options, environment=environment, session_id=session_id)
+    mount.module = module
     try:
         mount.start()
         yield mount

@@ -557,7 +557,7 @@ def test_a34_what_could_not_be_stored_is_told(shaky: Shaky, database: Database, 
         eventually(store.memories, {"/q2.md": "q\n", "/q3.md": "q\n"}, within=10)
         assert mount.stop() == 0
         with shaky.unusable():
-            done = mount.run(shlex.join(mount.command()), cwd=tmp_path)
+            done = mount.run(shlex.join(["memfs", *mount.arguments()]), cwd=tmp_path)
             assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
 
 

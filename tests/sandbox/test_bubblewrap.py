@@ -21,7 +21,7 @@ def mount(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mount]:
     store = database.create_store("Notes")
     store.put("/a.md", "outside\n")
     credentials = {"MEMFS_API_KEY": SECRET}
-    with launch(root, store, database=database, environment=credentials, options=["--allow-other"]) as running:
+    with launch(root, store, database=database, environment=credentials, options=["--allow-other"], module="memfs") as running:
         yield running
 
 

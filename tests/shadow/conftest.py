@@ -4,14 +4,13 @@ import contextlib
 import os
 import select
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Program, program
+from tests.harness.forks import Running, commands
 from tests.harness.inspector import Database, Inspector
 from tests.harness.shell import checked, run_bash
 
@@ -28,7 +27,7 @@ class Shadow:
         self.inspector = inspector
         self.root = program.root / name
         self.options: list[str] = []
-        self._process: subprocess.Popen[str] | None = None
+        self._process: Running | None = None
         self._log = program.root / f"{name}.log"
 
     @property
@@ -42,13 +41,11 @@ class Shadow:
 
     def start(self) -> None:
         with self._log.open("a") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "memfs", "shadow", "--foreground", str(self.root), *self.options],
-                env={"MEMFS_URL": self.inspector.database.url, **self.program.environment},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
+            self._process = commands.start(
+                ["shadow", "--foreground", str(self.root), *self.options],
+                cwd=self.program.root,
+                environment={"MEMFS_URL": self.inspector.database.url, **self.program.environment},
                 stderr=log,
-                text=True,
             )
         assert self._process.stdout is not None
         readable, _, _ = select.select([self._process.stdout], [], [], START_SECONDS)
@@ -67,7 +64,7 @@ class Shadow:
             return self._process.wait(60)
         finally:
             self._process.kill()
-            self._process.wait()
+            self._process.wait(10)
             self._process.stdout.close()
             self._process = None
 

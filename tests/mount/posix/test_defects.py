@@ -5,7 +5,6 @@ import errno
 import inspect
 import json
 import os
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,12 +20,6 @@ from tests.harness.waiting import eventually
 
 class BreakingMount(Mount):
     """A mount whose daemon has defects that can be switched on."""
-
-    def command(self) -> list[str]:
-        ours = [sys.executable, "-m", "memfs"]
-        command = super().command()
-        assert command[:3] == ours
-        return [sys.executable, "-m", "tests.mount.posix.breaking", *command[3:]]
 
     @property
     def switch(self) -> Path:
@@ -49,6 +42,7 @@ def breaking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BreakingMount
     root = tmp_path_factory.mktemp("breaking")
     database = new_database(root)
     mount = BreakingMount(root, [database.create_store("Notes")], database=database, environment={"BREAK": str(root / "break")})
+    mount.module = "tests.mount.posix.breaking"
     mount.switch.write_text("")
     try:
         mount.start()
