@@ -23,7 +23,9 @@ Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    """Print the completion script for a shell; `memfs setup-system` installs all three for everybody.
+    """Print the completion script for a shell.
+
+    `memfs setup-system` installs all three for everybody.
 
     \b
     Examples:

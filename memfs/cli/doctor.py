@@ -21,7 +21,7 @@ from memfs.model.errors import MemfsError
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a finding and line.")
 @service_options
 def doctor(write: bool, store: str | None, as_json: bool, url: str | None, credentials_file: Path | None) -> int:
-    """Check this machine, the service and the credential for it, and say what to do.
+    """Check machine, service and credential, and say what to do.
 
     Looks at the FUSE device and its helper, the state directory, your mounts, the credential, the service's answer, its version
     and its clock. Fails when something that a mount needs is missing, or a mount of yours is dead.

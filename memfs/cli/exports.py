@@ -44,10 +44,11 @@ def export(
     url: str | None,
     credentials_file: Path | None,
 ) -> int:
-    """Bring STORE into DIRECTORY: a memory becomes a file, byte for byte, with the time of its last change.
+    """Bring STORE into DIRECTORY, a file for each memory.
 
-    Each file appears at once and whole. Run again, it fetches what has changed; cut off, it goes on where it was. A file that
-    was changed in DIRECTORY since is kept and listed, until --overwrite. `memfs import DIRECTORY STORE` brings it all back.
+    A file has its memory's bytes, and the time of its last change. Each file appears at once and whole. Run again, it fetches
+    what has changed; cut off, it goes on where it was. A file that was changed in DIRECTORY since is kept and listed, until
+    --overwrite. `memfs import DIRECTORY STORE` brings it all back.
 
     Fails when something was refused. Tools' own directories (.git) are left alone, also with --delete.
 

@@ -61,10 +61,11 @@ def import_(
     url: str | None,
     credentials_file: Path | None,
 ) -> int:
-    """Bring SOURCE into STORE: a file becomes a memory, one that differs from its memory a new version of it.
+    """Bring SOURCE into STORE, a memory for each file.
 
-    SOURCE is a directory, an export of `memfs export`, or the URL of other stores. What cannot be a memory (over 102,400 bytes,
-    not UTF-8, a bad name) is listed with the reason, and the rest goes in. Cut off, it goes on where it was when run again.
+    A file that differs from its memory becomes a new version of it. SOURCE is a directory, an export of `memfs export`, or the
+    URL of other stores. What cannot be a memory (over 102,400 bytes, not UTF-8, a bad name) is listed with the reason, and the
+    rest goes in. Cut off, it goes on where it was when run again.
 
     Fails when something was refused. Work files of editors and tools' own directories (.git) are skipped.
 

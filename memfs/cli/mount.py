@@ -119,10 +119,11 @@ def mount(
     no_disk_cache: bool,
     **settings: Any,
 ) -> int:
-    """Mount memory stores at MOUNTPOINT (/mnt/memory), each as a directory.
+    """Mount memory stores at MOUNTPOINT (/mnt/memory).
 
-    Returns when the mount is ready and prints its place, nothing else. Without any store a first one, "Memory", is made. A
-    mount whose process was killed is cleared away first, and what it had not stored yet is stored.
+    Each store is a directory there. Returns when the mount is ready and prints its place, nothing else. Without any store a
+    first one, "Memory", is made. A mount whose process was killed is cleared away first, and what it had not stored yet is
+    stored.
 
     What others change shows within --max-staleness to whoever looks (tail -f, watch); inotify tells of changes made on this
     mount, and of no others. A container that started before the mount sees it when the directory above is bound with rslave:

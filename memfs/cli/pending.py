@@ -61,7 +61,7 @@ def pending() -> None:
 @click.argument("path", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a change and line.")
 def list_(path: str | None, as_json: bool) -> None:
-    """List what waits, with the reason; at or below PATH, else everywhere.
+    """List what waits at or below PATH, else everywhere, and why.
 
     \b
     Example: memfs pending list /mnt/memory
@@ -83,9 +83,10 @@ def list_(path: str | None, as_json: bool) -> None:
 @pending.command()
 @click.argument("path", required=False)
 def retry(path: str | None) -> None:
-    """Store what waits at or below PATH now, also what the store refused; fails when it still cannot be stored.
+    """Store what waits at or below PATH now.
 
-    Without PATH: the whole mount of the current directory, else /mnt/memory, else the only mount.
+    Also what the store refused; fails when it still cannot be stored. Without PATH: the whole mount of the current directory,
+    else /mnt/memory, else the only mount.
 
     \b
     Example: memfs pending retry /mnt/memory/notes
@@ -99,9 +100,9 @@ def retry(path: str | None) -> None:
 @pending.command()
 @click.argument("path")
 def discard(path: str) -> None:
-    """Give up what was written to PATH and is not stored: the file is again what the store has.
+    """Give up what was written to PATH and is not stored.
 
-    A deletion or rename that waits is given up likewise, where its mount is gone.
+    The file is again what the store has. A deletion or rename that waits is given up likewise, where its mount is gone.
 
     \b
     Example: memfs pending discard /mnt/memory/notes/too-large.md

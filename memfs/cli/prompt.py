@@ -15,7 +15,9 @@ _ACCESS = {"read_write": "read and write", "read_only": "read only: writing fail
 @click.argument("mountpoint", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print the contract's memory_store resources, one a line.")
 def prompt(mountpoint: str | None, as_json: bool) -> None:
-    """Print a note on a mount for an agent's system prompt: each store's name, place, access, description, instructions.
+    """Print a note on a mount for an agent's system prompt.
+
+    It names each store with its place, access, description and instructions.
 
     \b
     Example:

@@ -38,10 +38,11 @@ _CREDENTIAL = (
     help="A file with the API key of an administrator (else from the environment, such as $MEMFS_API_KEY).",
 )
 def redact(path: str, version: str, yes: bool, as_json: bool, credentials_file: Path | None) -> None:
-    """Remove content, hash, size and path of VERSION, which PATH had once, from the store and from every mount, for good.
+    """Remove what PATH held in VERSION, for good.
 
-    That it was made, when and by whom stays in the history. What PATH holds now cannot be redacted: write something else to it,
-    or delete it, then redact the version that held the secret. `memfs log PATH` lists the versions.
+    Content, hash, size and path of the version go from the store and from every mount. That it was made, when and by whom stays
+    in the history. What PATH holds now cannot be redacted: write something else to it, or delete it, then redact the version
+    that held the secret. `memfs log PATH` lists the versions.
 
     \b
     Example: memfs redact /mnt/memory/user-preferences/keys.md memver_01ab

@@ -31,10 +31,11 @@ class Restoration:
 @click.option("-n", "--dry-run", is_flag=True, help="Only say what would be written.")
 @click.option("--json", "as_json", is_flag=True, help="Print the contract's memories that were written, one a line.")
 def restore(path: str, version: str, only_missing: bool, dry_run: bool, as_json: bool) -> int:
-    """Write PATH as it was in VERSION (`memfs log PATH` lists them) or at a time: @2026-08-26T12:00:00Z, @15m, @yesterday.
+    """Write PATH as it was in a version, or at a time.
 
-    PATH may have been deleted; a directory comes back with everything that was below it, and what it holds besides stays. Each
-    file that differs gets a new version in the name of the mount's session; a deleted one becomes a new memory.
+    `memfs log PATH` lists the versions; a time is @2026-08-26T12:00:00Z, @15m or @yesterday. PATH may have been deleted; a
+    directory comes back with everything that was below it, and what it holds besides stays. Each file that differs gets a new
+    version in the name of the mount's session; a deleted one becomes a new memory.
 
     \b
     Examples:

@@ -57,10 +57,10 @@ def search(
     evidence: bool,
     credentials_file: Path | None,
 ) -> None:
-    """Find memories in all stores of a mount, or in STORE, best first.
+    """Find memories by what they say, best first.
 
-    "Quoted words" must stand together, word* is the beginning of a word, and of all others as many as possible are looked for.
-    The options for Tablestore need a store of that service.
+    It looks in all stores of a mount, or in STORE. "Quoted words" must stand together, word* is the beginning of a word, and of
+    all others as many as possible are looked for. The options for Tablestore need a store of that service.
 
     \b
     Examples:

@@ -78,11 +78,11 @@ def _with_keyring(url: str | None, work: "Callable[[Keyring], Answer]") -> Answe
 )
 @click.option("--max-memories", type=click.IntRange(min=1), help="How many memories a store may hold (default 10,000).")
 def serve(listen: str, url: str | None, strict: bool, access_log: bool, max_memories: int | None) -> None:
-    """Serve the stores of a database over HTTP, for the official SDKs and for other mounts.
+    """Serve the stores of a database over HTTP.
 
-    Prints "listening on URL" when it answers, and serves until SIGTERM or Ctrl-C; requests in flight are finished. On a
-    loopback address, and until the first `memfs keys create`, any program of this machine may use it without a credential.
-    On any other address it does not start before there is an API key.
+    The official SDKs can use it, and other mounts. Prints "listening on URL" when it answers, and serves until SIGTERM or
+    Ctrl-C; requests in flight are finished. On a loopback address, and until the first `memfs keys create`, any program of
+    this machine may use it without a credential. On any other address it does not start before there is an API key.
 
     \b
     Example:
@@ -183,7 +183,9 @@ def revoke_key(key_id: str, as_json: bool, url: str | None) -> None:
 
 @click.group()
 def sessions() -> None:
-    """Sessions for `memfs serve`: what an agent may reach, and whose name its changes bear.
+    """Sessions for `memfs serve`, one for each task of an agent.
+
+    A session says what the agent may reach, and its changes bear its name.
 
     \b
     Example:
@@ -206,9 +208,9 @@ def create_session(
     as_json: bool,
     url: str | None,
 ) -> None:
-    """Make a session and print its token; the token cannot be shown again.
+    """Make a session and print its token.
 
-    A STORE is given by its id, its name or its directory's name.
+    The token cannot be shown again. A STORE is given by its id, its name or its directory's name.
 
     \b
     Example:
@@ -269,7 +271,9 @@ def show_session(session_id: str, as_json: bool, url: str | None) -> None:
 @_json_option
 @_database_option
 def create_token(session_id: str, lifetime: timedelta | None, as_json: bool, url: str | None) -> None:
-    """Make one more token of a session, such as of one that was made over HTTP, and print it.
+    """Make one more token of a session and print it.
+
+    Such as of a session that was made over HTTP.
 
     \b
     Example: memfs sessions token sesn_01... --expires 1

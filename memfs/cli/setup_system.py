@@ -35,9 +35,10 @@ class Piece:
 )
 @click.pass_context
 def setup_system(ctx: click.Context, remove: bool, dry_run: bool, root: Path) -> None:
-    """Make this machine know memfs: `mount -t memfs` and fstab, systemd units, manual pages, shell completion.
+    """Make this machine know memfs, as root.
 
-    Run it as root, once, and again after an update. It prints every file that it writes, and overwrites none of anybody else's.
+    That is `mount -t memfs` and fstab, systemd units, manual pages and shell completion. Run it as root, once, and again after
+    an update. It prints every file that it writes, and overwrites none of anybody else's.
 
     \b
     Examples:

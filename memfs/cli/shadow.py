@@ -93,11 +93,12 @@ def shadow(
     no_index: bool,
     **given: Any,
 ) -> int:
-    """Keep DIRECTORY and memory stores alike, where FUSE is not allowed (gVisor, Codespaces, Fly).
+    """Keep a plain DIRECTORY and stores alike, without FUSE.
 
-    Each store is a plain directory below DIRECTORY. What is saved there is stored by the rules of a mount: one save is one
-    version, work files stay local, two sessions' changes merge. What others store appears within --max-staleness. Unlike on a
-    mount a save returns before it is stored: `memfs sync` waits for that, and `memfs status` shows what was refused.
+    For where FUSE is not allowed (gVisor, Codespaces, Fly). Each store is a plain directory below DIRECTORY. What is saved
+    there is stored by the rules of a mount: one save is one version, work files stay local, two sessions' changes merge. What
+    others store appears within --max-staleness. Unlike on a mount a save returns before it is stored: `memfs sync` waits for
+    that, and `memfs status` shows what was refused.
 
     Returns when the directory is filled. `memfs umount DIRECTORY` stores what is left and ends it; the files stay.
 

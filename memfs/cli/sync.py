@@ -21,10 +21,10 @@ class NotSynced(MemfsError):
 @click.command()
 @click.argument("path", required=False)
 def sync(path: str | None) -> None:
-    """Store everything that was written at or below PATH, and return when it is stored.
+    """Store everything that was written at or below PATH.
 
-    Without PATH: the whole mount of the current directory, else /mnt/memory, else the only mount. Fails when something could
-    not be stored; `memfs status` says what.
+    Returns when it is stored. Without PATH: the whole mount of the current directory, else /mnt/memory, else the only mount.
+    Fails when something could not be stored; `memfs status` says what.
 
     \b
     Example: memfs sync /mnt/memory/user-preferences
