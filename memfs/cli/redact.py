@@ -58,15 +58,18 @@ def redact(path: str, version: str, yes: bool, as_json: bool, credentials_file: 
     memory_path = "/" + "/".join(segments)
 
     async def look(service: "MemoryStore") -> "MemoryVersion":
-        found = await service.retrieve_version(store_id, version_id, view="basic")
+        try:
+            found = await service.retrieve_version(store_id, version_id, view="basic")
+        except NotFound as error:
+            raise NotFound(f"{error.message}: `memfs log {place}` lists what there is") from None
         await _check(service, store_id, found, memory_path, place)
         return found
 
     async def work(service: "MemoryStore") -> "tuple[MemoryVersion, list[MemoryVersion]]":
         try:
             redacted = await service.redact_version(store_id, version_id)
-        except (PermissionDenied, Unauthenticated) as error:
-            raise type(error)(_CREDENTIAL) from None
+        except (PermissionDenied, Unauthenticated):
+            raise PermissionDenied(_CREDENTIAL) from None
         alike = [] if found.content_sha256 is None else await _alike(service, store_id, found.memory_id, found.content_sha256)
         return redacted, alike
 

@@ -126,7 +126,7 @@ def _ask_service(
 
     async def work(service: "MemoryStore") -> list[dict[str, Any]]:
         if not isinstance(service, SearchesMemories) or not service.capabilities.search:
-            raise InvalidRequest("these options are for a service with a search of its own, such as Tablestore")
+            raise InvalidRequest("these options are for a service with a search of its own, such as Tablestore: leave them out")
         return [
             {"query": query, "store": store.name, **await service.search_memories(StoreId(store.id), request)}
             for store in stores

@@ -51,6 +51,8 @@ def resolve_url(url: str | None) -> str:
 
     if not url:
         return default_url()
+    if "://" not in url:
+        raise InvalidRequest("that is no URL: write sqlite:///PATH for a database file, or https://HOST for a service")
     if "http" in url.partition(":")[0]:
         try:
             urlsplit(url).port  # noqa: B018  raises for what is no host and port

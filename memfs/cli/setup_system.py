@@ -49,6 +49,8 @@ def setup_system(ctx: click.Context, remove: bool, dry_run: bool, root: Path) ->
     pieces = list(_pieces(ctx.find_root().command))
     for piece in pieces:
         place = root / piece.path.lstrip("/")
+        if remove and not _is_ours(place):
+            continue
         if not dry_run:
             _take_away(place) if remove else _put(place, piece)
         print(place)
@@ -104,8 +106,7 @@ def _put(place: Path, piece: Piece) -> None:
 
 def _take_away(place: Path) -> None:
     try:
-        if os.path.lexists(place) and _is_ours(place):
-            place.unlink()
+        place.unlink()
     except OSError as error:
         raise MemfsError(f"{place} cannot be removed ({error.strerror}): run this as root") from None
 

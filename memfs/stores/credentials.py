@@ -119,7 +119,9 @@ def _credential(value: str, kind: Literal["api_key", "token"], source: str) -> C
     if kind == "token":
         value = _work_item_token(value) or value
     if not value.isascii() or not value.isprintable() or " " in value:
-        raise InvalidRequest(f"{source}: the credential has characters that no header can carry")
+        raise InvalidRequest(
+            f"{source}: the credential has characters that no header can carry; write the key or token alone, in one line"
+        )
     return Credential(SecretStr(value), kind)
 
 

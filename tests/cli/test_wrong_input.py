@@ -14,10 +14,18 @@ def test_an_empty_path_is_not_the_current_directory(program: Program, command: s
     assert "write . for the current directory" in program.refused(command, "")
 
 
+def test_an_export_to_an_empty_path(program: Program) -> None:
+    assert "write . for the current directory" in program.refused("export", "Notes", "", code=2)
+
+
 @pytest.mark.parametrize("url", ["http://[::1", "http://127.0.0.1:99999", "qoder+https://here:port/"])
 @pytest.mark.parametrize("command", ["stores list", "mount x", "doctor"])
 def test_a_url_that_cannot_be_read(program: Program, command: str, url: str) -> None:
     assert "write https://HOST" in program.refused(*command.split(), "--url", url)
+
+
+def test_a_path_is_no_url(program: Program) -> None:
+    assert "write sqlite:///PATH" in program.refused("stores", "list", MEMFS_URL="/tmp/x.db")
 
 
 def test_nobody_answers(program: Program) -> None:

@@ -144,6 +144,8 @@ def test_a_store_that_does_not_exist_and_a_source_that_does_not(program: Program
     directory = write_tree(program.root / "notes", {"a": "x"})
     assert "--create" in program.refused("import", directory, "Notes")
     assert "does not exist" in program.refused("import", program.root / "nowhere", "Notes", "--create")
+    assert "would be: 1 created" in program.run("import", directory, "Notes", "--create", "--dry-run").stderr
+    assert program.objects("stores", "list") == []
     program.ok("import", directory, "Notes", "--create")
     assert [store["name"] for store in program.objects("stores", "list")] == ["Notes"]
     program.ok("stores", "archive", "Notes")

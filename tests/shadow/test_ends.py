@@ -83,6 +83,8 @@ def test_status_umount_and_log_know_a_shadow(program: Program, inspector: Inspec
     assert (status["state"], status["stores"][0]["pending"]) == ("live", 0)
     for command in (("diff", place / "notes/a.md"), ("restore", place / "notes/a.md", version["id"])):
         assert "memfs export" in program.refused(*command)
+    assert "grep -r" in program.refused("search", "x")
+    assert "remove or mend it" in program.refused("pending", "discard", place / "notes/a.md")
     assert "is mounted already" in program.refused("shadow", place, **environment)
     program.ok("umount", place)
     assert (place / "notes/a.md").read_text() == "x"
