@@ -15,7 +15,7 @@ from memfs.replica.blobs import BlobCache
 from memfs.replica.changes import Feed
 from memfs.replica.commit import Committer, may_pass
 from memfs.replica.drafts import now_ns
-from memfs.replica.errors import DrainIncomplete, InvalidArgument
+from memfs.replica.errors import Conflict, DrainIncomplete, InvalidArgument
 from memfs.replica.files import Files
 from memfs.replica.journal import Journal, JournalBusy
 from memfs.replica.listing import Listing
@@ -114,6 +114,8 @@ class Replica:
 
     def _refuse(self, file: File, error: MemfsError) -> None:
         """What is pending can never be stored as it is: it is kept until somebody deals with it."""
+        if isinstance(error, Conflict):
+            return  # those words stand beside the file; what was written since then has not been tried yet
         if file.draft is not None and file.draft.dirty:
             self.attached.journal_draft(file, refused=error.message)
             file.draft.refusal = file.draft.refusal or error

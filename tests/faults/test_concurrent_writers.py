@@ -5,10 +5,12 @@ import os
 import random
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from memfs.stores.base import MAX_FULL_LIMIT, MemoryStore
-from tests.faults.worlds import World, lines_of, no_version_twice, rounds
+from tests.faults.proxy import Fault, fine
+from tests.faults.worlds import World, drained, lines_of, no_version_twice, rounds
 from tests.harness.waiting import eventually
 
 MOUNTS = 8
@@ -118,3 +120,33 @@ def words_ever(world: World) -> set[str]:
                 return words
 
     return world.store.database.call(work)
+
+
+def test_what_is_written_while_the_draft_before_it_conflicts_is_stored_too(bad: World) -> None:
+    """A sync by somebody else stores half a save, which conflicts; the other half arrives meanwhile."""
+    with bad.mount("m", "--max-staleness", "60") as mount:
+        (mount.store / "a").write_text("base\n")
+        bad.store.put("/a", "theirs\n")
+        began = len(bad.proxy.requests)
+        descriptor = os.open(mount.store / "a", os.O_WRONLY | os.O_TRUNC)
+        bad.proxy.script = lambda method, target: Fault(late=1.0) if method == "POST" else Fault()
+        with ThreadPoolExecutor(1) as other:
+            syncing = other.submit(sync_directory, mount.store)
+            eventually(lambda: any(method == "POST" for _, method, _ in bad.proxy.requests[began:]), True, within=5)
+            bad.proxy.script = fine
+            os.write(descriptor, b"ours\n")
+            os.close(descriptor)
+            syncing.exception()
+        drained(mount, within=10)
+        texts = bad.store.memories()
+        assert "theirs\n" in texts["/a"]
+        assert any("ours\n" in text for text in texts.values()), texts
+        assert (mount.store / "a").read_text() == texts["/a"]
+
+
+def sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
