@@ -129,6 +129,9 @@ class RunGuard:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
+    # A shell that starts this run in the background has it ignore interrupts, and with it all that it starts: Ctrl-C on the
+    # terminal of a test would do nothing.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     config.pluginmanager.register(RunGuard(config), "memfs-run-guard")
 
 
