@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from memfs.cli.imports import first_look, patiently_opened
+from memfs.cli.mountpoints import EMPTY_PATH
 from memfs.cli.progress import move_report
 from memfs.cli.service import find_store, resolve_url, service_options
 
@@ -18,7 +19,7 @@ class Place(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if value == "":
-            self.fail("an empty path is no place: write . for the current directory", param, ctx)
+            self.fail(EMPTY_PATH, param, ctx)
         return super().convert(value, param, ctx)
 
 

@@ -21,7 +21,7 @@ from memfs.cli.logging import LogSettings, configure, log_options
 from memfs.cli.mount_options import MountCommand, Octal, Owner, Seconds, Size, scratch_patterns
 from memfs.cli.mountpoints import canonical, mounted_at
 from memfs.cli.prepare import prepare_mountpoint, refuse_live
-from memfs.cli.registry import AttachedStore, ExitRecord, MountRecord, Process, Registry, cache_directory, state_directory
+from memfs.cli.registry import AttachedStore, MountRecord, Process, Registry, cache_directory, state_directory
 from memfs.cli.requirements import check_mount_possible
 from memfs.cli.service import DEFAULT_TIMEOUT_SECONDS, opener, resolve_url, service_options, without_credentials
 from memfs.cli.targets import DEFAULT_MOUNTPOINT
@@ -304,22 +304,14 @@ def _recorded(
             registry.write(record.on(entry))
         ready()
 
-    registry.write(record)
-    status, message = 1, "ended by an error that memfs did not foresee: its log says more"
-    try:
-        yield record_and_report
-        status, message = 0, ""
+    with registry.serving(record):
+        try:
+            yield record_and_report
+        except (MemfsError, BaseExceptionGroup) as error:
+            if (known := first_known(error)) is not None:
+                log.error("%s: %s", request.mountpoint, known.message)
+            raise
         log.info("unmounted %s, all is stored", request.mountpoint)
-    except (MemfsError, BaseExceptionGroup) as error:
-        if (known := first_known(error)) is not None:
-            message = known.message
-            log.error("%s: %s", request.mountpoint, message)
-        raise
-    finally:
-        registry.write_exit(ExitRecord(request.mountpoint, record.process, status, message))
-        entry = mounted_at(request.mountpoint)
-        if entry is None or not entry.is_fuse:
-            registry.remove(record)
 
 
 def _now() -> str:

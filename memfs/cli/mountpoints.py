@@ -24,6 +24,9 @@ _MNT_DETACH = 2
 _UMOUNT_NOFOLLOW = 8
 
 
+EMPTY_PATH = "an empty path is no place: write . for the current directory"
+
+
 class CannotUnmount(MemfsError):
     """The kernel, or fusermount3, refused to take a mount away."""
 
@@ -78,7 +81,7 @@ def canonical(path: str) -> str:
     current directory is gone.
     """
     if not path:
-        raise MemfsError("an empty path is no place: write . for the current directory")
+        raise MemfsError(EMPTY_PATH)
     fuse = {entry.mountpoint for entry in mounts() if entry.is_fuse}
     try:
         pending = deque(os.path.abspath(path).split("/"))

@@ -239,6 +239,26 @@ class Registry:
     def write_exit(self, ended: ExitRecord) -> None:
         _write(self.file(ended.mountpoint, ".exit.json"), asdict(ended))
 
+    @contextlib.contextmanager
+    def serving(self, record: MountRecord) -> Iterator[None]:
+        """The registry knows of the mount from before it is there until it ended, and then how it ended."""
+        from memfs.replica.process import first_known
+
+        self.write(record)
+        status, message = 1, "ended by an error that memfs did not foresee: its log says more"
+        try:
+            yield
+            status, message = 0, ""
+        except (MemfsError, BaseExceptionGroup) as error:
+            known = first_known(error)
+            message = known.message if known is not None else message
+            raise
+        finally:
+            self.write_exit(ExitRecord(record.mountpoint, record.process, status, message))
+            entry = mounted_at(record.mountpoint)
+            if entry is None or not entry.is_fuse:
+                self.remove(record)
+
     def last_exit(self, mountpoint: str) -> ExitRecord | None:
         """How the last daemon of `mountpoint` that could say so ended."""
         value = _read(self.file(mountpoint, ".exit.json"))

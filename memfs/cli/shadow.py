@@ -18,7 +18,7 @@ from memfs.cli.mount import without_url
 from memfs.cli.mount_options import Octal, Seconds, scratch_patterns
 from memfs.cli.mountpoints import canonical, mounted_at
 from memfs.cli.prepare import refuse_live
-from memfs.cli.registry import AttachedStore, ExitRecord, MountRecord, Process, Registry, state_directory
+from memfs.cli.registry import AttachedStore, MountRecord, Process, Registry, state_directory
 from memfs.cli.service import DEFAULT_TIMEOUT_SECONDS, call, opener, resolve_url, service_options, without_credentials
 from memfs.model.errors import MemfsError
 
@@ -215,17 +215,8 @@ def _run(request: Request, registry: Registry, ready: Callable[[], None], tell: 
         mounted_at=format_time(datetime.now(UTC)),
         kind="shadow",
     )
-    registry.write(record)
-    status, message = 1, "ended by an error that memfs did not foresee: its log says more"
-    try:
+    with registry.serving(record):
         daemon.run(options, open_it, ready)
-        status, message = 0, ""
-    except MemfsError as error:
-        message = error.message
-        raise
-    finally:
-        registry.write_exit(ExitRecord(request.directory, record.process, status, message))
-        registry.remove(record)
 
 
 def _chooser(request: Request, session: "Any") -> "Callable[[MemoryStore], Awaitable[Sequence[Attachment]]]":

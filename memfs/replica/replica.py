@@ -35,9 +35,9 @@ from memfs.stores.base import KeepsMetadata, MemoryStore, Usage
 RETRY_SECONDS = 1.0
 MAX_RETRY_SECONDS = 30.0
 DRAINED_AT_ONCE = 8
+"""How many files are stored at the same time when the mount ends."""
 NAMED_PATHS = 1000
 """How many of the paths that could not be stored the end of a mount names in its one line."""
-"""How many files are stored at the same time when the mount ends."""
 
 
 class Replica:
