@@ -3,6 +3,9 @@
 A run lives in one temporary directory: temporary files, the home directory and the XDG directories of everything it starts are
 below it. A run passes only when every test that was selected ran to a pass: a skipped or expectedly failing test fails the
 run. It also fails when it leaves something behind: a process, a FUSE mount or a temporary file.
+
+A test that failed may be repeated, and its second run counts. So what the first one had started is ended with it, and what
+it complained of is printed at the end.
 """
 
 import os
@@ -47,10 +50,27 @@ def processes_of(root: Path) -> dict[int, str]:
     return found
 
 
+def children_of(pid: int) -> list[int]:
+    """Process ids of the children of `pid` that live."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return [int(child) for task in tasks for child in (task / "children").read_text().split()]
+
+
 def mounts_below(root: Path) -> list[str]:
     """Mount points below `root`, deepest first."""
     lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     return sorted((point for line in lines if (point := line.split(" ")[4]).startswith(f"{root}/")), reverse=True)
+
+
+def end_with_children(pid: int) -> None:
+    """Kill a child of this process and all below it."""
+    try:
+        below = children_of(pid)
+        os.kill(pid, signal.SIGKILL)
+    except OSError:
+        return  # it ended meanwhile
+    for child in below:
+        end_with_children(child)
 
 
 class RunGuard:
@@ -79,8 +99,24 @@ class RunGuard:
         self.failed: set[str] = set()
         self.not_run: dict[str, str] = {}
         self.complaints: list[str] = []
+        self.repeated: list[pytest.TestReport] = []
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self) -> Generator[None, None, None]:
+        """End what a failing test leaves of what it started itself; its fixtures end what is theirs."""
+        processes, files = children_of(os.getpid()), os.listdir(self.temporary)
+        try:
+            yield
+        except BaseException:
+            for pid in set(children_of(os.getpid())).difference(processes):
+                end_with_children(pid)
+            for name in set(os.listdir(self.temporary)).difference(files):
+                (shutil.rmtree if (left := self.temporary / name).is_dir() else os.unlink)(left)
+            raise
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.outcome == "rerun":  # type: ignore[comparison-overlap]
+            self.repeated.append(report)
         if report.skipped or hasattr(report, "wasxfail"):
             self.not_run[report.nodeid] = "expected to fail" if hasattr(report, "wasxfail") else "skipped"
         elif report.failed:
@@ -121,6 +157,9 @@ class RunGuard:
         self.complaints += [f"{path} was left behind" for path in left_files]
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        for report in self.repeated:
+            terminalreporter.write_sep("_", f"{report.nodeid} failed at first ({report.when})")
+            report.toterminal(terminalreporter._tw)
         for complaint in self.complaints:
             terminalreporter.write_line(f"memfs: {complaint}", red=True)
         if self.root.exists():

@@ -1,12 +1,12 @@
 """A mount on each kind of service, one directory a test; nothing may hang."""
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests.harness.names import own_name
 from tests.history.sites import KINDS, Site, site
 
 
@@ -20,8 +20,7 @@ def shared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 @pytest.fixture
 def place(shared: Site, request: pytest.FixtureRequest) -> Site:
     """A directory of the shared store that no other test uses."""
-    name = re.sub(r"[^A-Za-z0-9]+", "-", request.node.name.removeprefix("test_")).strip("-")
-    made = replace(shared, corner=name)
+    made = replace(shared, corner=own_name(request))
     made.here.mkdir()
     return made
 

@@ -1,6 +1,5 @@
 """One mount a module, one directory a test; nothing may hang."""
 
-import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +8,7 @@ import pytest
 
 from tests.harness.inspector import Database
 from tests.harness.mounts import Mount, Place, launch, living
+from tests.harness.names import own_name
 from tests.harness.services import KINDS_OF_MOUNT, SERVICES, service
 
 WATCHDOG_SECONDS = 150.0
@@ -70,8 +70,7 @@ def mount(shared: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 @pytest.fixture
 def place(mount: Mount, request: pytest.FixtureRequest) -> Place:
     """A directory of the module's mount that no other test uses."""
-    name = re.sub(r"[^A-Za-z0-9]+", "-", request.node.name.removeprefix("test_")).strip("-")
-    place = Place(mount, name)
+    place = Place(mount, own_name(request))
     place.path.mkdir()
     return place
 

@@ -12,6 +12,7 @@ import pytest
 from memfs.model.objects import SessionActor
 from tests.harness.errnos import refuses
 from tests.harness.mounts import Mount, Place, launch, new_database
+from tests.harness.names import own_name
 from tests.harness.waiting import eventually
 
 BOUND_SECONDS = 2.0
@@ -40,7 +41,7 @@ def mounts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Mount, Mo
 
 @pytest.fixture
 def pair(mounts: tuple[Mount, Mount], request: pytest.FixtureRequest) -> Pair:
-    return Pair(*mounts, request.node.name.removeprefix("test_").partition("[")[0])
+    return Pair(*mounts, own_name(request))
 
 
 def text(path: Path) -> str:

@@ -1,6 +1,5 @@
 """Emulated services: a mount that the tests of a module share, one directory a test; or a service of the test's own."""
 
-import re
 from collections.abc import Iterator
 
 import pytest
@@ -9,6 +8,7 @@ from tests.emulators.serving import Faults
 from tests.harness.dialects import DIALECTS, Dialect, dialect
 from tests.harness.inspector import Database
 from tests.harness.mounts import Mount, Place, launch
+from tests.harness.names import own_name
 
 BOUND_SECONDS = 0.5
 """How old what the shared mount shows may be: little, for the tests that wait for news."""
@@ -56,7 +56,7 @@ def mount(shared: Dialect, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 @pytest.fixture
 def place(mount: Mount, shared: Dialect, request: pytest.FixtureRequest) -> Iterator[Place]:
     """A directory of `mount` that no other test uses; the faults that a test gives to `shared` end with it."""
-    made = Place(mount, re.sub(r"[^A-Za-z0-9]+", "-", request.node.name).strip("-"))
+    made = Place(mount, own_name(request))
     made.path.mkdir()
     yield made
     shared.emulator.faults = Faults()

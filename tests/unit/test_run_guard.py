@@ -75,3 +75,20 @@ def test_what_does_not_pass(tmp_path: Path, source: str, complaint: str) -> None
     assert guard.mounts_below(temporary) == []
     for kept in temporary.glob("memfs-tests-*"):
         shutil.rmtree(kept)
+
+
+def test_what_a_repeated_test_left_of_its_first_run_is_ended(tmp_path: Path) -> None:
+    source = """
+    import subprocess, tempfile
+    runs = []
+    def test_a():
+        runs.append(1)
+        if len(runs) == 1:
+            tempfile.mkdtemp()
+            subprocess.Popen(["sh", "-c", "sleep 300; true"])
+            assert not "the first time"
+    """
+    code, said = run(tmp_path, source, "--reruns", "1")
+    assert code == 0, said
+    assert "1 passed, 1 rerun" in said
+    assert "the first time" in said

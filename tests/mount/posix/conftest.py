@@ -1,13 +1,13 @@
 """Where the POSIX tables run: each on a plain directory too, so that an assertion which no file system keeps cannot stand."""
 
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.harness.mounts import Mount, launch, new_database
+from tests.harness.names import own_name
 
 
 @pytest.fixture(scope="package")
@@ -35,8 +35,7 @@ def there(open_mount: Mount, request: pytest.FixtureRequest) -> Iterator[Path]:
 
 
 def _own(above: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
-    test = f"{request.path.stem}-{request.node.name}".replace("test_", "")
-    path = above / re.sub(r"[^A-Za-z0-9]+", "-", test).strip("-")[:100]
+    path = above / f"{request.path.stem.removeprefix('test_')}-{own_name(request)}"
     path.mkdir()
     path.chmod(0o777)
     umask = os.umask(0o022)
