@@ -4,8 +4,8 @@ A run lives in one temporary directory: temporary files, the home directory and 
 below it. A run passes only when every test that was selected ran to a pass: a skipped or expectedly failing test fails the
 run. It also fails when it leaves something behind: a process, a FUSE mount or a temporary file.
 
-A test that failed may be repeated, and its second run counts. So what the first one had started is ended with it, and what
-it complained of is printed at the end.
+A test that failed may be repeated, and its second run counts. The end of the run names it, with what it complained of; what
+is then left behind is ended and named as ever, but may be the first run's, and does not fail the others.
 """
 
 import os
@@ -50,27 +50,10 @@ def processes_of(root: Path) -> dict[int, str]:
     return found
 
 
-def children_of(pid: int) -> list[int]:
-    """Process ids of the children of `pid` that live."""
-    tasks = Path(f"/proc/{pid}/task").iterdir()
-    return [int(child) for task in tasks for child in (task / "children").read_text().split()]
-
-
 def mounts_below(root: Path) -> list[str]:
     """Mount points below `root`, deepest first."""
     lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     return sorted((point for line in lines if (point := line.split(" ")[4]).startswith(f"{root}/")), reverse=True)
-
-
-def end_with_children(pid: int) -> None:
-    """Kill a child of this process and all below it."""
-    try:
-        below = children_of(pid)
-        os.kill(pid, signal.SIGKILL)
-    except OSError:
-        return  # it ended meanwhile
-    for child in below:
-        end_with_children(child)
 
 
 class RunGuard:
@@ -99,20 +82,8 @@ class RunGuard:
         self.failed: set[str] = set()
         self.not_run: dict[str, str] = {}
         self.complaints: list[str] = []
+        self.notes: list[str] = []
         self.repeated: list[pytest.TestReport] = []
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_call(self) -> Generator[None, None, None]:
-        """End what a failing test leaves of what it started itself; its fixtures end what is theirs."""
-        processes, files = children_of(os.getpid()), os.listdir(self.temporary)
-        try:
-            yield
-        except BaseException:
-            for pid in set(children_of(os.getpid())).difference(processes):
-                end_with_children(pid)
-            for name in set(os.listdir(self.temporary)).difference(files):
-                (shutil.rmtree if (left := self.temporary / name).is_dir() else os.unlink)(left)
-            raise
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.outcome == "rerun":  # type: ignore[comparison-overlap]
@@ -135,33 +106,34 @@ class RunGuard:
         if not session.config.option.collectonly and not self.failed:
             missing = {item.nodeid for item in session.items} - self.passed - set(self.not_run)
             self.complaints += [f"{nodeid} was collected but did not run" for nodeid in sorted(missing)]
-        self.clear_up()
+        left = self.clear_up()
+        (self.notes if self.repeated else self.complaints).extend(left)
         if self.complaints and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         if session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED, pytest.ExitCode.USAGE_ERROR):
             shutil.rmtree(self.root, ignore_errors=True)
 
-    def clear_up(self) -> None:
-        """End and unmount what is left, and complain about each."""
+    def clear_up(self) -> list[str]:
+        """End and unmount what is left; says what."""
         left = processes_of(self.root)
-        self.complaints += [f"process {pid} was left running: {command}" for pid, command in sorted(left.items())]
+        said = [f"process {pid} was left running: {command}" for pid, command in sorted(left.items())]
         for pid in left:
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 continue
         for point in mounts_below(self.root):
-            self.complaints.append(f"{point} was left mounted")
+            said.append(f"{point} was left mounted")
             subprocess.run(["umount", "-l", point], check=False, capture_output=True)
         left_files = sorted(self.temporary.iterdir()) if self.temporary.is_dir() else []
-        self.complaints += [f"{path} was left behind" for path in left_files]
+        return said + [f"{path} was left behind" for path in left_files]
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         for report in self.repeated:
             terminalreporter.write_sep("_", f"{report.nodeid} failed at first ({report.when})")
             report.toterminal(terminalreporter._tw)
-        for complaint in self.complaints:
-            terminalreporter.write_line(f"memfs: {complaint}", red=True)
+        for sentence in self.notes + self.complaints:
+            terminalreporter.write_line(f"memfs: {sentence}", red=True)
         if self.root.exists():
             terminalreporter.write_line(f"memfs: the run's files are kept in {self.root}")
 

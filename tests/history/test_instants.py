@@ -2,7 +2,8 @@
 
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 from memfs.model.objects import format_time
 from tests.harness import oma as service
-from tests.history.sites import Site, files_below
+from tests.history.sites import KINDS, Site, files_below, site
 
 OPERATIONS = 300
 INSTANTS = 50
@@ -83,24 +84,32 @@ class Script:
             above = above.parent
 
 
-def test_the_store_at_50_random_instants_of_300_random_operations(place: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(params=KINDS)
+def alone(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Site]:
+    """A store of the test's own: its clock may be set back."""
+    with site(request.param, tmp_path) as made:
+        (place := replace(made, corner="random")).here.mkdir()
+        yield place
+
+
+def test_the_store_at_50_random_instants_of_300_random_operations(alone: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)  # noqa: E731
-    if place.kind == "oma":
+    if alone.kind == "oma":
         # OMA counts whole seconds. Its clock makes one for each operation, so that every state has a time of its own.
         began, seconds = datetime.now(UTC).replace(microsecond=0) - timedelta(seconds=OPERATIONS + 100), [0]
         clock = lambda: began + timedelta(seconds=seconds[0])  # noqa: E731
         monkeypatch.setattr(service, "_now", lambda: clock().strftime("%Y-%m-%dT%H:%M:%SZ"))
-    script = Script(place.here, seed=20260826)
+    script = Script(alone.here, seed=20260826)
     states: list[tuple[datetime, dict[str, bytes]]] = []
     for _ in range(OPERATIONS):
         script.step()
         states.append((clock(), dict(script.files)))
-        if place.kind == "oma":
+        if alone.kind == "oma":
             seconds[0] += 1
-    assert files_below(place.here) == states[-1][1]
+    assert files_below(alone.here) == states[-1][1]
     chosen = random.Random(7).sample(range(OPERATIONS), INSTANTS)
     for number in chosen:
         time, state = states[number]
-        shown = place.history.parent / f"@{format_time(time)}" / place.corner
+        shown = alone.history.parent / f"@{format_time(time)}" / alone.corner
         assert files_below(shown) == state if state else not shown.exists(), f"after operation {number}"
     assert any(name.startswith("@") for _, state in states for name in state), "names that need care were among them"

@@ -77,7 +77,7 @@ def test_what_does_not_pass(tmp_path: Path, source: str, complaint: str) -> None
         shutil.rmtree(kept)
 
 
-def test_what_a_repeated_test_left_of_its_first_run_is_ended(tmp_path: Path) -> None:
+def test_what_a_repeated_test_left_of_its_first_run_is_ended_and_named(tmp_path: Path) -> None:
     source = """
     import subprocess, tempfile
     runs = []
@@ -85,10 +85,12 @@ def test_what_a_repeated_test_left_of_its_first_run_is_ended(tmp_path: Path) -> 
         runs.append(1)
         if len(runs) == 1:
             tempfile.mkdtemp()
-            subprocess.Popen(["sh", "-c", "sleep 300; true"])
+            subprocess.Popen(["sleep", "300"])
             assert not "the first time"
     """
     code, said = run(tmp_path, source, "--reruns", "1")
     assert code == 0, said
     assert "1 passed, 1 rerun" in said
     assert "the first time" in said
+    assert "was left running: sleep" in said
+    assert "was left behind" in said
