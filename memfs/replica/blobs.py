@@ -24,24 +24,38 @@ _KEPT_SHARE = 0.9
 """How much of the limit an eviction leaves, so that it does not come again at once."""
 _EVICT_AFTER_SHARE = 1 / 16
 """An eviction looks at all files: not before so much of the limit was written since the last."""
+_WRITE_AFTER_SECONDS = 0.2
+"""Contents wait so long for the disk: what is replaced at once never comes there."""
+_WAITING_BYTES = 8 * 1024 * 1024
+"""So much may wait; more is written where it stands."""
 
 
 class DiskBlobs:
-    """The disk's part. Failures of the disk are misses: it is only a cache."""
+    """The disk's part. Failures of the disk are misses: it is only a cache.
+
+    While `run` runs, it writes what is `put`, a little later and off the event loop: a new file costs more time than all else
+    that is done with a small content.
+    """
 
     def __init__(self, directory: Path, limit: int = DISK_BYTES) -> None:
         self.directory = directory
         self.limit = limit
+        self._waiting: dict[Sha256, bytes] | None = None
+        """What `run` has still to write, until it is written; None while nothing runs."""
+        self._held = 0
+        """Bytes waiting."""
+        self._wanted = trio.Event()
         self._written = limit  # the first eviction comes with the first write: earlier processes may have left too much
-        self._full = trio.Event()
 
     def _path(self, sha256: Sha256) -> Path:
         return self.directory / sha256[:2] / sha256[2:]
 
     def has(self, sha256: Sha256) -> bool:
-        return os.path.exists(self._path(sha256))
+        return (self._waiting is not None and sha256 in self._waiting) or os.path.exists(self._path(sha256))
 
     def get(self, sha256: Sha256) -> bytes | None:
+        if self._waiting is not None and (waiting := self._waiting.get(sha256)) is not None:
+            return waiting
         path = self._path(sha256)
         try:
             content = path.read_bytes()
@@ -55,36 +69,64 @@ class DiskBlobs:
         return content
 
     def put(self, sha256: Sha256, content: bytes) -> None:
-        path = self._path(sha256)
-        if path.exists():
-            return
-        temporary = path.with_name(f".{path.name}.{os.getpid()}")
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-            with open(descriptor, "wb") as file:
-                file.write(content)
-            os.replace(temporary, path)
-        except OSError:
-            with contextlib.suppress(OSError):
-                temporary.unlink()
-            return
-        self._written += len(content)
-        if self._written > self.limit * _EVICT_AFTER_SHARE:
-            self._full.set()
+        if self._waiting is None:
+            self._write({sha256: content})
+        elif sha256 not in self._waiting:
+            if self._held + len(content) > _WAITING_BYTES:
+                self._write({sha256: content})
+                return
+            self._waiting[sha256] = content
+            self._held += len(content)
+            self._wanted.set()
 
     def forget(self, sha256: Sha256) -> None:
+        if self._waiting is not None and (dropped := self._waiting.pop(sha256, None)) is not None:
+            self._held -= len(dropped)
         with contextlib.suppress(OSError):
             self._path(sha256).unlink()
 
+    def _write(self, contents: dict[Sha256, bytes]) -> None:
+        for sha256, content in contents.items():
+            path = self._path(sha256)
+            if path.exists():
+                continue
+            temporary = path.with_name(f".{path.name}.{os.getpid()}")
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+                with open(descriptor, "wb") as file:
+                    file.write(content)
+                os.replace(temporary, path)
+            except OSError:
+                with contextlib.suppress(OSError):
+                    temporary.unlink()
+                continue
+            self._written += len(content)
+
     async def run(self) -> None:
-        """Evict whenever enough was written; ends by cancellation."""
-        while True:
-            await self._full.wait()
-            self._full = trio.Event()
-            self._written = 0
-            await trio.to_thread.run_sync(self.evict)
-            await trio.sleep(1)
+        """Write what is put, and evict whenever enough was written; ends by cancellation, and then all is written."""
+        self._waiting = {}
+        try:
+            while True:
+                await self._wanted.wait()
+                self._wanted = trio.Event()
+                await trio.sleep(_WRITE_AFTER_SECONDS)
+                await self._write_waiting()
+                if self._written > self.limit * _EVICT_AFTER_SHARE:
+                    self._written = 0
+                    await trio.to_thread.run_sync(self.evict)
+        finally:
+            waiting, self._waiting, self._held = self._waiting, None, 0
+            self._write(waiting)
+
+    async def _write_waiting(self) -> None:
+        batch = dict(self._waiting or {})
+        await trio.to_thread.run_sync(self._write, batch)
+        for sha256, content in batch.items():
+            if self._waiting is not None and self._waiting.pop(sha256, None) is not None:
+                self._held -= len(content)
+            else:
+                self.forget(sha256)  # as somebody did while it was written
 
     def evict(self) -> None:
         """Delete the files that were not used for longest, until the rest is within the limit."""
