@@ -1,5 +1,6 @@
 """`memfs mount`: choose the stores, mount, and stay as a daemon."""
 
+import gc
 import importlib
 import logging
 import os
@@ -230,6 +231,7 @@ def _debugging() -> bool:
 
 async def _serve(request: Request, registry: Registry, ready: Callable[[], None], note: Callable[[str], None]) -> None:
     """Serve a mount point that is claimed and prepared, over one connection to the service from first to last."""
+    gc.disable()  # until the daemon tunes it: modules that are being imported leave nothing to collect
     import trio
 
     from memfs.cli.service import opened

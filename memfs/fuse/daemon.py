@@ -94,6 +94,7 @@ async def serve(options: MountOptions, service: MemoryStore, ready: Callable[[],
                     nursery.start_soon(blobs.disk.run)
                 for replica in replicas:
                     nursery.start_soon(replica.run)
+                    nursery.start_soon(outlive, replica.look_ahead, translator.surprised)
                 if options.status_file is not None:
                     nursery.start_soon(outlive, partial(_keep_status, options.status_file, state), translator.surprised)
                 nursery.start_soon(_end_on_signal, signals, drain)
@@ -149,11 +150,10 @@ def _disk_cache(options: MountOptions, service: MemoryStore) -> DiskBlobs | None
 
 def _tune_collector() -> None:
     """What lives as long as the mount need not be looked at again and again: each request makes a few short-lived objects,
-    and the
-    collector's defaults would walk all nodes of the tree every few thousand requests."""
-    gc.collect()
+    and the collector's defaults would walk all nodes of the tree every few thousand requests."""
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
+    gc.enable()
 
 
 def _mount(operations: Operations, options: MountOptions, replicas: list[Replica]) -> None:

@@ -70,6 +70,13 @@ class Replica:
         self.replay.show_local()
         await self.replay.run()
 
+    async def look_ahead(self) -> None:
+        """Ask for the root of a store far away: whatever anybody does first needs its names. Who finds it missing says why."""
+        capabilities = self.attached.service.capabilities
+        if not capabilities.local and capabilities.depth_listing:
+            with suppress(MemfsError):
+                await self.listing.directory(self.root)
+
     async def run(self) -> None:
         """Timers, polls and retries; ends by cancellation."""
         self.attached.timers.surprised = self._surprised
