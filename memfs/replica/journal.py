@@ -309,13 +309,12 @@ class Journal:
         return cursor.lastrowid
 
     def change_local_file(self, key: int, *, path: str, kind: str, meta: Meta | None) -> None:
+        """Another one that had `path` loses it."""
         meta = meta or Meta()
-        with self.transaction():
-            self._database.execute("DELETE FROM local_files WHERE path = ? AND key <> ?", (path, key))
-            self._database.execute(
-                "UPDATE local_files SET path = ?, kind = ?, mode = ?, uid = ?, gid = ? WHERE key = ?",
-                (path, kind, meta.mode, meta.uid, meta.gid, key),
-            )
+        self._database.execute(
+            "UPDATE OR REPLACE local_files SET path = ?, kind = ?, mode = ?, uid = ?, gid = ? WHERE key = ?",
+            (path, kind, meta.mode, meta.uid, meta.gid, key),
+        )
 
     def remove_local_file(self, key: int) -> None:
         self._database.execute("DELETE FROM local_files WHERE key = ?", (key,))
