@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.mounts import Mount, launch, new_database
+from tests.harness.names import own_name
 from tests.harness.shell import Completed
 from tests.sandbox.inside import AS_USER, USER, ok, run_inside
 
@@ -19,7 +20,6 @@ def mount(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mount]:
     root.chmod(0o711)
     database = new_database(root)
     store = database.create_store("Notes")
-    store.put("/a.md", "outside\n")
     credentials = {"MEMFS_API_KEY": SECRET}
     with launch(root, store, database=database, environment=credentials, options=["--allow-other"], module="memfs") as running:
         yield running
@@ -44,17 +44,22 @@ def in_bubble(mount: Mount, script: str, *options: str, user: bool = False) -> C
     return run_inside(prefix, script, root=home)
 
 
-def test_the_agent_works_on_the_store(mount: Mount) -> None:
-    script = """
+def test_the_agent_works_on_the_store(mount: Mount, request: pytest.FixtureRequest) -> None:
+    place = own_name(request)
+    (mount.store / place).mkdir()
+    (mount.store / place / "a.md").write_text("outside\n")
+    script = f"""
+    cd {place}
     cat a.md; echo inside > b.md; sed -i s/outside/edited/ a.md; mkdir d; mv b.md d/; cat d/b.md a.md
     git init -q . && git status --short | head -3; rm -rf .git
     ls -la .versions/a.md | wc -l
     """
     output = ok(in_bubble(mount, script)).splitlines()
     assert output[:3] == ["outside", "inside", "edited"]
-    assert mount.inspector.memories() == {"/a.md": "edited\n", "/d/b.md": "inside\n"}
-    versions = mount.inspector.history()
-    assert {getattr(version.created_by, "session_id", None) for version in versions[1:]} == {mount.session_id}
+    memories = mount.inspector.memories(f"/{place}/")
+    assert memories == {f"/{place}/a.md": "edited\n", f"/{place}/d/b.md": "inside\n"}
+    versions = mount.inspector.history(f"/{place}/")
+    assert {getattr(version.created_by, "session_id", None) for version in versions} == {mount.session_id}
 
 
 @pytest.mark.parametrize("user", [False, True], ids=["root", "user"])

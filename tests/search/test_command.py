@@ -196,7 +196,7 @@ def test_the_file_form_takes_its_defaults_from_the_configuration(tablestore: Mou
     emulator = service.emulator
     assert isinstance(emulator, Tablestore)
     folder = Path(tablestore.environment["XDG_CONFIG_HOME"]) / "memfs"
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     (folder / "search.toml").write_text('top_k = 3\nevidence = true\n[metadata]\nsource = "chat"\n')
     tablestore.sh("cat .search/oolong")
     assert emulator.searches[-1]["topK"] == 3
