@@ -1,6 +1,7 @@
 """Looks into, and writes to, a database behind the back of every mount: with a connection and an actor of its own."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+import contextlib
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -63,6 +64,16 @@ class Database:
     def create_store(self, name: str, *, description: str = "") -> "Inspector":
         store = self.call(lambda service: service.create_store(name, description=description))
         return Inspector(self, store)
+
+    @contextlib.contextmanager
+    def own_store(self, name: str) -> Iterator["Inspector"]:
+        """A store for a fixture: deleted where that fails, so that it can be tried again on a service of unique names."""
+        made = self.create_store(name)
+        try:
+            yield made
+        except BaseException:
+            self.call(lambda service: service.delete_store(made.id))
+            raise
 
 
 class Inspector:

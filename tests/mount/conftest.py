@@ -63,7 +63,7 @@ def database(service_kind: str, tmp_path: Path) -> Iterator[Database]:
 @pytest.fixture(scope="module")
 def mount(shared: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mount]:
     """A mount of one store with the default options."""
-    with launch(tmp_path_factory.mktemp("mount"), shared.create_store("Notes"), database=shared) as running:
+    with shared.own_store("Notes") as store, launch(tmp_path_factory.mktemp("mount"), store, database=shared) as running:
         yield running
 
 

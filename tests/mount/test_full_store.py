@@ -9,6 +9,7 @@ import pytest
 
 from tests.harness.errnos import refuses
 from tests.harness.mounts import Mount, launch, new_database, settle
+from tests.harness.names import run_number
 from tests.harness.waiting import eventually
 
 CAP = 10_000
@@ -53,21 +54,26 @@ def test_a_new_file_is_refused_when_it_is_opened(full: Mount) -> None:
     assert len(full.inspector.history()) == CAP
 
 
-def test_every_edit_goes_on(full: Mount) -> None:
-    full.sh("cd d1 && echo more >> 00001.md && sed -i 1d 00051.md && mv 00101.md moved.md && mkdir e && mv 00151.md e/")
-    full.sh("cd d1 && echo text > 00201.md.tmp && mv 00201.md.tmp 00201.md && echo x > .scratch.swp && mv 00251.md 00301.md")
-    settle()
-    memories = full.inspector.memories("/d1/")
-    assert memories["/d1/00001.md"] == TEXT + "more\n"
-    assert memories["/d1/00051.md"] == TEXT.split("\n", 1)[1]
-    assert memories["/d1/00201.md"] == "text\n"
-    assert {"/d1/moved.md", "/d1/e/00151.md"} <= set(memories)
-    assert len(full.inspector.heads()) == CAP - 1
-
-
-def test_a_removal_makes_room(full: Mount) -> None:
+def test_every_edit_goes_on(full: Mount, request: pytest.FixtureRequest) -> None:
     before = len(full.inspector.heads())
-    full.sh("rm d2/00002.md d2/00052.md")
+    number = 2 * run_number(request) - 1
+    folder = f"d{number}"
+    a, b, c, d, e, f, g = (f"{number + 50 * turn:05}.md" for turn in range(7))
+    full.sh(f"cd {folder} && echo more >> {a} && sed -i 1d {b} && mv {c} moved.md && mkdir e && mv {d} e/")
+    full.sh(f"cd {folder} && echo text > {e}.tmp && mv {e}.tmp {e} && echo x > .scratch.swp && mv {f} {g}")
+    settle()
+    memories = full.inspector.memories(f"/{folder}/")
+    assert memories[f"/{folder}/{a}"] == TEXT + "more\n"
+    assert memories[f"/{folder}/{b}"] == TEXT.split("\n", 1)[1]
+    assert memories[f"/{folder}/{e}"] == "text\n"
+    assert {f"/{folder}/moved.md", f"/{folder}/e/{d}"} <= set(memories)
+    assert len(full.inspector.heads()) == before - 1
+
+
+def test_a_removal_makes_room(full: Mount, request: pytest.FixtureRequest) -> None:
+    before = len(full.inspector.heads())
+    number = 2 * run_number(request)
+    full.sh(f"rm d{number}/{number:05}.md d{number}/{number + 50:05}.md")
     eventually(lambda: len(full.inspector.heads()), before - 2, within=2)
-    full.sh("echo new > d2/new.md")
-    assert full.inspector.content("/d2/new.md") == "new\n"
+    full.sh(f"echo new > d{number}/new.md")
+    assert full.inspector.content(f"/d{number}/new.md") == "new\n"

@@ -75,14 +75,13 @@ HARD = {
 }
 
 
-@pytest.fixture(scope="module")
-def hard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mount]:
+@pytest.fixture
+def hard(tmp_path: Path) -> Iterator[Mount]:
     """A mount of a store with names that a file system cannot show."""
-    root = tmp_path_factory.mktemp("hard")
-    database = new_database(root)
+    database = new_database(tmp_path)
     store = database.create_store("Notes")
     store.put_all(HARD.items())
-    with launch(root, store, database=database) as mount:
+    with launch(tmp_path, store, database=database) as mount:
         yield mount
 
 

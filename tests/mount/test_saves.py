@@ -15,6 +15,7 @@ from tests.harness.inspector import Database
 from tests.harness.mounts import Mount, Place, launch, new_database, settle
 from tests.harness.shell import Completed
 from tests.harness.terminal import type_into
+from tests.harness.waiting import eventually
 from tests.mount.tool_table import holds
 from tests.mount.tools import BEFORE, HELLO, NEW, SAME, SAVES, UPPER, Save
 
@@ -70,15 +71,18 @@ class Saves:
 @pytest.fixture(scope="module")
 def saves(shared: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Saves]:
     """All tools run one after the other, with one wait for what settles: else the waiting alone would take minutes."""
-    store = shared.create_store("Saves")
-    with launch(tmp_path_factory.mktemp("saves"), store, database=shared) as mount:
+    with (
+        shared.own_store("Saves") as store,
+        launch(tmp_path_factory.mktemp("saves"), store, database=shared) as mount,
+    ):
         saves = Saves(mount)
         before = {saves.place("save", save.tool).at("note.md"): BEFORE for save in SAVES}
         before |= {saves.place("same", tool).at("note.md"): BEFORE for tool in SAME}
         first = {memory.path: memory.id for memory in store.put_all(before.items())}
         for tool in NEW:
             saves.place("new", tool).path.mkdir()
-        time.sleep(1)  # what another session wrote shows within the freshness bound of directories nobody has looked at yet
+        folders = {os.path.dirname(path) for path in before}  # what another session wrote shows within the freshness bound
+        eventually(lambda: folders <= {f"/{name}" for name in os.listdir(mount.store)}, True, within=5)
         for save in SAVES:
             saves.record("save", save.tool, save.command, save.keys)
             saves.results["save", save.tool].first_id = first[saves.place("save", save.tool).at("note.md")]

@@ -189,7 +189,7 @@ def test_git_works_inside_a_store_and_leaves_nothing_in_it(settled: Settled) -> 
     assert place.memories() == {"f": "1\n3\n", "d/g": "2\n"}
     assert {name for _, name in place.history()} == {"f", "d/g"}
     assert place.sh("git status --porcelain; git log --format=%s") == "second\nfirst\n"
-    place.sh("git checkout -q HEAD~1 -- f && cat f && git stash -q && git checkout -q -b other && git status --porcelain")
+    place.sh("git checkout -q HEAD~1 -- f && cat f && git stash -q && git checkout -q -B other && git status --porcelain")
     assert not any(".git" in path for path in place.inspector.heads())
 
 

@@ -49,7 +49,8 @@ def shared(kind: str) -> Iterator[Dialect]:
 def mount(shared: Dialect, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mount]:
     stores = _database(shared)
     options = ["--timeout", "2", "--max-staleness", str(BOUND_SECONDS)]
-    with launch(tmp_path_factory.mktemp("mount"), stores.create_store("Notes"), database=stores, options=options) as started:
+    root = tmp_path_factory.mktemp("mount")
+    with stores.own_store("Notes") as store, launch(root, store, database=stores, options=options) as started:
         yield started
 
 

@@ -37,7 +37,7 @@ def test_git_clone_edit_commit_and_fsck(place: Place) -> None:
     """The repository's own files are scratch; the working tree is memories, one version an edit."""
     place.sh(
         """
-        git init -q -b main $TMPDIR/origin && cd $TMPDIR/origin
+        rm -rf $TMPDIR/origin; git init -q -b main $TMPDIR/origin && cd $TMPDIR/origin
         for i in 1 2 3 4 5; do mkdir -p d$i; echo "text $i" > d$i/f$i.md; git add -A; git commit -qm "commit $i"; done
         git branch other HEAD~2
         """
