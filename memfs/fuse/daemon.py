@@ -91,7 +91,7 @@ async def serve(options: MountOptions, service: MemoryStore, ready: Callable[[],
         try:
             async with trio.open_nursery() as nursery:
                 if blobs.disk is not None:
-                    nursery.start_soon(blobs.disk.run)
+                    nursery.start_soon(outlive, blobs.disk.run, translator.surprised)
                 for replica in replicas:
                     nursery.start_soon(replica.run)
                     nursery.start_soon(outlive, replica.look_ahead, translator.surprised)
@@ -104,8 +104,12 @@ async def serve(options: MountOptions, service: MemoryStore, ready: Callable[[],
                 nursery.cancel_scope.cancel()
         finally:
             pyfuse3.close(unmount=True)
-            with trio.CancelScope(shield=True):
-                await drain()
+            try:
+                with trio.CancelScope(shield=True):
+                    await drain()
+            finally:
+                if service.capabilities.versions:  # what was superseded since the last poll goes from the disk too
+                    blobs.sweep()
             if options.status_file is not None:
                 _write_status(options.status_file, status_json(state()))
 

@@ -11,7 +11,7 @@ redaction is announced nowhere; so what stops being a head is dropped when that 
 import contextlib
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from pathlib import Path
 
 import trio
@@ -85,10 +85,11 @@ class DiskBlobs:
         with contextlib.suppress(OSError):
             self._path(sha256).unlink()
 
-    def _write(self, contents: dict[Sha256, bytes]) -> None:
+    def _write(self, contents: dict[Sha256, bytes], wanted: Container[Sha256] | None = None) -> None:
+        """`wanted`: leave out what is not, or no more, in it."""
         for sha256, content in contents.items():
             path = self._path(sha256)
-            if path.exists():
+            if os.path.exists(path) or (wanted is not None and sha256 not in wanted):
                 continue
             temporary = path.with_name(f".{path.name}.{os.getpid()}")
             try:
@@ -97,6 +98,8 @@ class DiskBlobs:
                 with open(descriptor, "wb") as file:
                     file.write(content)
                 os.replace(temporary, path)
+                if wanted is not None and sha256 not in wanted:
+                    path.unlink()
             except OSError:
                 with contextlib.suppress(OSError):
                     temporary.unlink()
@@ -120,10 +123,13 @@ class DiskBlobs:
             self._write(waiting)
 
     async def _write_waiting(self) -> None:
-        batch = dict(self._waiting or {})
-        await trio.to_thread.run_sync(self._write, batch)
+        waiting = self._waiting
+        if not waiting:
+            return
+        batch = dict(waiting)
+        await trio.to_thread.run_sync(self._write, batch, waiting)
         for sha256, content in batch.items():
-            if self._waiting is not None and self._waiting.pop(sha256, None) is not None:
+            if waiting.pop(sha256, None) is not None:
                 self._held -= len(content)
             else:
                 self.forget(sha256)  # as somebody did while it was written

@@ -217,6 +217,7 @@ class Journal:
         except BaseException:
             os.close(self._lock)
             raise
+        self._next_key = self._first_free_key()
         self._attributes = {
             MemoryId(row[0]): MemoryAttributes(row[1], row[5], Meta(row[2], row[3], row[4], row[6], row[7]))
             for row in self._database.execute(
@@ -298,15 +299,21 @@ class Journal:
     def file_path(self, key: int) -> Path:
         return self.directory / "files" / str(key)
 
+    def _first_free_key(self) -> int:
+        """Above every row and every file: one that was unlinked while it was open has its bytes still, and no row."""
+        (highest,) = self._database.execute("SELECT max(key) FROM local_files").fetchone()
+        left = [int(name) for name in os.listdir(self.directory / "files") if name.isdecimal()]
+        return max([highest or 0, *left]) + 1
+
     def add_local_file(self, path: str, kind: str, number: Inode, meta: Meta | None) -> int:
-        """The key of a new local file at `path`."""
+        """The key of a new local file at `path`; no other file had it while this journal is open, nor has one now."""
         meta = meta or Meta()
-        cursor = self._database.execute(
-            "INSERT OR REPLACE INTO local_files (path, kind, number, mode, uid, gid) VALUES (?, ?, ?, ?, ?, ?)",
-            (path, kind, number, meta.mode, meta.uid, meta.gid),
+        key, self._next_key = self._next_key, self._next_key + 1
+        self._database.execute(
+            "INSERT OR REPLACE INTO local_files (key, path, kind, number, mode, uid, gid) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (key, path, kind, number, meta.mode, meta.uid, meta.gid),
         )
-        assert cursor.lastrowid is not None
-        return cursor.lastrowid
+        return key
 
     def change_local_file(self, key: int, *, path: str, kind: str, meta: Meta | None) -> None:
         """Another one that had `path` loses it."""

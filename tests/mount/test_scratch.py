@@ -274,3 +274,21 @@ def test_unlink_alone_is_deleted_soon(place: Place) -> None:
 def test_the_status_counts_scratch(settled: Settled) -> None:
     status = json.loads((settled.mount.path / ".memfs" / "status.json").read_text())
     assert "scratch" in json.dumps(status)
+
+
+def test_scratch_files_that_are_open_and_have_no_name_keep_their_bytes(place: Place) -> None:
+    """As a tool's anonymous temporary file beside the next one of its kind."""
+    with open(place / ".a.md.swp", "w+") as first:
+        first.write("first")
+        first.flush()
+        os.unlink(place / ".a.md.swp")
+        with open(place / ".b.md.swp", "w+") as second:
+            second.write("second, longer")
+            second.flush()
+            os.unlink(place / ".b.md.swp")
+            (place / ".c.md.swp").write_text("third")
+            first.seek(0)
+            second.seek(0)
+            assert (first.read(), second.read()) == ("first", "second, longer")
+    assert (place / ".c.md.swp").read_text() == "third"
+    assert place.history() == []

@@ -1,6 +1,7 @@
 """The disk cache of contents: bounded, checked, safe to delete, and without what was forgotten."""
 
 import contextlib
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -67,6 +68,21 @@ def test_what_was_used_last_is_kept(tmp_path: Path) -> None:
     assert blobs.get(sha256_of(contents[0])) == contents[0]
     blobs.evict()
     assert on_disk(tmp_path) == sorted([contents[0], *contents[-8:]])
+
+
+async def test_a_disk_that_fails_ends_nothing(tmp_path: Path, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stale(path: Path, **_: object) -> os.stat_result:
+        raise OSError(errno.ESTALE, "the server's disk went away")
+
+    blobs = DiskBlobs(tmp_path)
+    nursery.start_soon(blobs.run)
+    await trio.testing.wait_all_tasks_blocked()
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "stat", stale)
+        put(blobs, b"one")
+        await until(lambda: not blobs.has(sha256_of(b"one")))
+    put(blobs, b"two")
+    await until(lambda: b"two" in on_disk(tmp_path))
 
 
 async def test_the_disk_gets_it_later_and_readers_at_once(tmp_path: Path, nursery: trio.Nursery) -> None:
