@@ -21,11 +21,22 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
+from tests.harness.waiting import eventually
+
 _PACKAGES = (
     *("memfs.cli", "memfs.fuse", "memfs.views", "memfs.replica", "memfs.shadow", "memfs.transfer"),
     *("memfs.stores.sql", "memfs.stores.managed", "rich"),
 )
 _KILLED = -signal.SIGKILL
+
+
+def is_alive(pid: int) -> bool:
+    """Whether there is such a process, and it is no zombie."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return False
+    return stat[stat.rindex(b")") + 2 :][:1] not in b"ZX"
 
 
 class Running:
@@ -54,8 +65,11 @@ class Running:
             said = self._report.recv(64).decode()
             self._told = said or self._told
             if not said:
-                self.returncode = int(self._told or _KILLED)
                 self._report.close()
+                eventually(
+                    lambda: is_alive(self.pid), False, within=5
+                )  # its descriptors are closed a moment before it has ended
+                self.returncode = int(self._told or _KILLED)
         return self.returncode
 
     def send_signal(self, number: int) -> None:
