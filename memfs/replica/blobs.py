@@ -40,8 +40,9 @@ class DiskBlobs:
     def __init__(self, directory: Path, limit: int = DISK_BYTES) -> None:
         self.directory = directory
         self.limit = limit
-        self._waiting: dict[Sha256, bytes] | None = None
-        """What `run` has still to write, until it is written; None while nothing runs."""
+        self._running = False
+        self._waiting: dict[Sha256, bytes] = {}
+        """What `run` has still to write, until it is written."""
         self._held = 0
         """Bytes waiting."""
         self._wanted = trio.Event()
@@ -51,10 +52,10 @@ class DiskBlobs:
         return self.directory / sha256[:2] / sha256[2:]
 
     def has(self, sha256: Sha256) -> bool:
-        return (self._waiting is not None and sha256 in self._waiting) or os.path.exists(self._path(sha256))
+        return sha256 in self._waiting or os.path.exists(self._path(sha256))
 
     def get(self, sha256: Sha256) -> bytes | None:
-        if self._waiting is not None and (waiting := self._waiting.get(sha256)) is not None:
+        if (waiting := self._waiting.get(sha256)) is not None:
             return waiting
         path = self._path(sha256)
         try:
@@ -69,24 +70,25 @@ class DiskBlobs:
         return content
 
     def put(self, sha256: Sha256, content: bytes) -> None:
-        if self._waiting is None:
+        if sha256 in self._waiting:
+            return
+        if not self._running or self._held + len(content) > _WAITING_BYTES:
             self._write({sha256: content})
-        elif sha256 not in self._waiting:
-            if self._held + len(content) > _WAITING_BYTES:
-                self._write({sha256: content})
-                return
+        else:
             self._waiting[sha256] = content
             self._held += len(content)
             self._wanted.set()
 
     def forget(self, sha256: Sha256) -> None:
-        if self._waiting is not None and (dropped := self._waiting.pop(sha256, None)) is not None:
-            self._held -= len(dropped)
+        self._drop(sha256)
         with contextlib.suppress(OSError):
             self._path(sha256).unlink()
 
+    def _drop(self, sha256: Sha256) -> None:
+        self._held -= len(self._waiting.pop(sha256, b""))
+
     def _write(self, contents: dict[Sha256, bytes], wanted: Container[Sha256] | None = None) -> None:
-        """`wanted`: leave out what is not, or no more, in it."""
+        """`wanted`: leave out what is not in it, also what somebody forgets while it is written."""
         for sha256, content in contents.items():
             path = self._path(sha256)
             if os.path.exists(path) or (wanted is not None and sha256 not in wanted):
@@ -108,7 +110,7 @@ class DiskBlobs:
 
     async def run(self) -> None:
         """Write what is put, and evict whenever enough was written; ends by cancellation, and then all is written."""
-        self._waiting = {}
+        self._running = True
         try:
             while True:
                 await self._wanted.wait()
@@ -119,20 +121,16 @@ class DiskBlobs:
                     self._written = 0
                     await trio.to_thread.run_sync(self.evict)
         finally:
-            waiting, self._waiting, self._held = self._waiting, None, 0
-            self._write(waiting)
+            self._running = False
+            self._write(self._waiting)
+            self._waiting.clear()
+            self._held = 0
 
     async def _write_waiting(self) -> None:
-        waiting = self._waiting
-        if not waiting:
-            return
-        batch = dict(waiting)
-        await trio.to_thread.run_sync(self._write, batch, waiting)
-        for sha256, content in batch.items():
-            if waiting.pop(sha256, None) is not None:
-                self._held -= len(content)
-            else:
-                self.forget(sha256)  # as somebody did while it was written
+        batch = dict(self._waiting)
+        await trio.to_thread.run_sync(self._write, batch, self._waiting)
+        for sha256 in batch:
+            self._drop(sha256)
 
     def evict(self) -> None:
         """Delete the files that were not used for longest, until the rest is within the limit."""
