@@ -21,6 +21,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
+from memfs.cli.registry import Process
 from tests.harness.waiting import eventually
 
 _PACKAGES = (
@@ -28,15 +29,6 @@ _PACKAGES = (
     *("memfs.stores.sql", "memfs.stores.managed", "rich"),
 )
 _KILLED = -signal.SIGKILL
-
-
-def is_alive(pid: int) -> bool:
-    """Whether there is such a process, and it is no zombie."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
-        return False
-    return stat[stat.rindex(b")") + 2 :][:1] not in b"ZX"
 
 
 class Running:
@@ -66,11 +58,17 @@ class Running:
             self._told = said or self._told
             if not said:
                 self._report.close()
-                eventually(
-                    lambda: is_alive(self.pid), False, within=5
-                )  # its descriptors are closed a moment before it has ended
+                # The descriptors of a process are closed a moment before it has ended.
+                eventually(self._is_there, False, within=5)
                 self.returncode = int(self._told or _KILLED)
         return self.returncode
+
+    def _is_there(self) -> bool:
+        try:
+            Process.of(self.pid)
+        except ProcessLookupError:
+            return False
+        return True
 
     def send_signal(self, number: int) -> None:
         if self.poll() is None:
