@@ -28,6 +28,9 @@ HOME_VARIABLES = {
     "XDG_RUNTIME_DIR": "home/run",
 }
 
+TASTE = ("SHELL", "TERM", "COLUMNS", "LINES", "EDITOR", "VISUAL", "PAGER", "LESS", "LANGUAGE", "TZ", "PYTHONDONTWRITEBYTECODE")
+"""What a terminal or a person sets, and tools heed. Tests start where nothing of it is set, as on a machine for CI."""
+
 
 def processes_of(root: Path) -> dict[int, str]:
     """Process id and command line of every live process that names `root` in its environment or arguments, but for this one.
@@ -73,8 +76,9 @@ class RunGuard:
             directory = self.root / folder
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.environ[variable] = str(directory)
-        for variable in [name for name in os.environ if name.startswith(("MEMFS_", "ANTHROPIC_"))]:
+        for variable in [name for name in os.environ if name in TASTE or name.startswith(("MEMFS_", "ANTHROPIC_", "LC_"))]:
             del os.environ[variable]
+        os.environ["LANG"] = "C.UTF-8"
         os.environ["NODE_PATH"] = str(config.rootpath / "build/node/node_modules")
         tempfile.tempdir = None
         config.option.basetemp = str(self.tests)

@@ -481,11 +481,15 @@ def test_a_whole_mount_can_be_read_only(tmp_path: Path) -> None:
 
 def test_a_store_that_is_archived_meanwhile_becomes_read_only(fresh: Mount) -> None:
     (fresh.store / "a.md").write_text("a\n")
-    fresh.inspector.archive()
+    with (fresh.store / "a.md").open("w") as early:  # before the mount can know
+        fresh.inspector.archive()
+        early.write("b\n")
+        with pytest.raises(OSError, match="Read-only file system"):
+            early.close()
 
     def attempt() -> int:
         try:
-            (fresh.store / "a.md").write_text("b\n")
+            (fresh.store / "a.md").write_text("c\n")
         except OSError as error:
             return error.errno or 0
         return 0

@@ -162,8 +162,8 @@ def test_following_a_log(place: Place, follower: Path) -> None:
 @holds("following")
 def test_watching(place: Place) -> None:
     (place / "f").write_text("first\n")
-    # Now and then watch hangs in its handler of the first signal.
-    command = "script -qec 'timeout -k 2 2 watch -n 0.3 cat f' /dev/null || true"
+    # In a process group of its own, as timeout would have it, watch is in the background of its terminal, and is stopped.
+    command = "script -qec 'timeout --foreground -k 2 2 watch -n 0.3 cat f' /dev/null || true"
     process = subprocess.Popen(
         ["bash", "-c", command], cwd=place.path, env={**os.environ, "TERM": "xterm"}, stdout=subprocess.PIPE, text=True
     )
