@@ -216,6 +216,16 @@ class Attached:
             directory.mtime_ns = now_ns()
             self.tree.prune(directory)
 
+    def make_way(self, memory_id: MemoryId, file: File) -> None:
+        """`file` is that memory now: another node that shows it, where the store had it before, leaves the tree.
+
+        Unless something is written there: that is stored first, into the same memory, and then has its place.
+        """
+        shown = self.tree.by_id.get(memory_id)
+        if shown is not None and shown is not file and not (shown.draft is not None and shown.draft.dirty):
+            self.unplace(shown)
+            self.forget(shown)
+
     def forget(self, file: File) -> None:
         """The store has this memory no more, or no longer here: those who hold it open keep what they see."""
         file.dead = True

@@ -243,6 +243,7 @@ class Committer:
         if previous is not None and previous.sha256 != head.sha256:
             attached.blobs.supersede(previous.sha256)
         file.head = head
+        attached.make_way(head.memory_id, file)
         attached.tree.by_id[head.memory_id] = file
         attached.note_change(head.memory_id)
         attached.note_version(head.version_id)

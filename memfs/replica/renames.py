@@ -9,7 +9,6 @@ import trio
 
 from memfs.model.content import check_size, decode, sha256_of
 from memfs.model.errors import MemfsError, NotFound, PathConflict, PreconditionFailed, StoreArchived
-from memfs.model.objects import Memory
 from memfs.replica.attached import Attached
 from memfs.replica.changes import Feed
 from memfs.replica.commit import Committer, Intent, Overlapping
@@ -279,7 +278,7 @@ class FileRenames:
                 raise NoSuchName(f"{old_path}: another session removed it") from None
             except PathConflict as conflict:
                 raise Busy(f"{path}: another session just took this name; look again, then repeat") from conflict
-            self._make_way(file, memory)
+            attached.make_way(memory.id, file)
             self.entries.move(file, target, directory, segment)
             self.renamed(file, head, attached.head(memory))
 
@@ -299,13 +298,6 @@ class FileRenames:
         if new.memory_id != old.memory_id and file.journal_key is not None:
             attached.journal_draft(file)
         keep_time(attached, file, old)
-
-    def _make_way(self, file: File, memory: Memory) -> None:
-        """Where the rename made another memory, the feed may have shown that one already."""
-        shown = self.attached.tree.by_id.get(memory.id)
-        if shown is not None and shown is not file:
-            self.attached.unplace(shown)
-            self.attached.forget(shown)
 
     async def _park_renamed(self, file: File, target: File | None, directory: Directory, segment: str, old_path: str) -> None:
         backup: Head | None = None

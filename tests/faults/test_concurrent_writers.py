@@ -8,6 +8,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
 from memfs.stores.base import MAX_FULL_LIMIT, MemoryStore
 from tests.faults.proxy import Fault, fine
 from tests.faults.worlds import World, drained, lines_of, no_version_twice, rounds
@@ -150,3 +152,19 @@ def sync_directory(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+@pytest.mark.parametrize("command", ["echo ours >> new", "echo ours > new"])
+def test_a_file_made_where_another_session_moved_one_is_that_one(bad: World, command: str) -> None:
+    """This mount does not know of the move yet; when it stores its file it learns which memory has the name now."""
+    with bad.mount("m", "--max-staleness", "600") as here, bad.mount("n") as there:
+        (here.store / "old").write_text("theirs\n")
+        eventually(lambda: (there.store / "old").exists(), True, within=5)
+        assert sorted(os.listdir(here.store)) == ["old"]
+        os.rename(there.store / "old", there.store / "new")
+        here.run(command)
+        assert sorted(os.listdir(here.store)) == ["new"] + [name.name for name in here.store.glob("new.conflict*")]
+        kept = {path.read_text() for path in here.store.iterdir()}
+        assert kept == ({"theirs\nours\n"} if ">>" in command else {"theirs\n", "ours\n"})
+        assert bad.store.content("/new") == (here.store / "new").read_text()
+        drained(here, within=5)
