@@ -154,10 +154,10 @@ class Namespace:
         made = attached.tree.make_directory(directory, segment)
         made.listed = True  # a name that did not exist has nothing below it
         made.meta = meta
-        made.mtime_ns = made.ctime_ns = now_ns()
         made.kept = True
         attached.remember_directory(made)
         attached.directory_changed(directory)
+        made.mtime_ns = made.ctime_ns = directory.mtime_ns  # one event, one time
         return made
 
     def _make_scratch_tree(self, directory: Directory, segment: str, meta: Meta | None) -> ScratchNode:
