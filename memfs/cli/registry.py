@@ -18,6 +18,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
@@ -118,8 +119,22 @@ class MountRecord:
         return "draining" if self.device else "starting"
 
     def status(self) -> dict[str, Any] | None:
-        """What the daemon last said about itself; None when it has not said anything yet."""
-        return _read(Path(self.status_file))
+        """What the daemon last said about itself, as of now while it lives; None when it has not said anything yet.
+
+        An idle one says nothing new, and time goes on.
+        """
+        said = _read(Path(self.status_file))
+        if said is None or not self.process.alive:
+            return said
+        from pydantic import TypeAdapter, ValidationError
+
+        from memfs.views import state as views
+
+        try:
+            told: views.MountState = TypeAdapter(views.MountState).validate_python(said)
+        except ValidationError:
+            return said  # by a daemon of another version
+        return views.status_object(replace(told, now=datetime.now(UTC)))
 
 
 @dataclass(frozen=True)

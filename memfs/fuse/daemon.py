@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -30,7 +31,7 @@ from memfs.replica.tasks import outlive
 from memfs.stores.base import MemoryStore, TriesGuard
 from memfs.views.live import versions_of
 from memfs.views.search import defaults_path, search_of
-from memfs.views.state import StateDirectory, status_json
+from memfs.views.state import MountState, StateDirectory, status_json
 from memfs.views.structured import structured_of
 from memfs.views.tree import ViewDirectory, ViewFile
 
@@ -204,9 +205,13 @@ class _Drain:
 
 
 async def _keep_status(path: Path, state: StateReader) -> None:
-    """Keep the status where commands can read it without asking the mount."""
+    """Keep the status where commands can read it without asking the mount; an idle mount writes nothing."""
+    written: MountState | None = None
     while True:
-        _write_status(path, status_json(state()))
+        current = state()
+        if written is None or replace(current, now=written.now) != written:
+            _write_status(path, status_json(current))
+            written = current
         await trio.sleep(STATUS_SECONDS)
 
 

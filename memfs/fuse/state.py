@@ -2,9 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
-
-import trio
+from datetime import UTC, datetime
 
 import memfs
 from memfs.fuse.errors import Translator
@@ -34,24 +32,23 @@ class StateReader:
             started_at=self.started_at,
             now=now,
             max_staleness=self.options.max_staleness,
-            stores=tuple(self._store(replica, now) for replica in self.replicas),
+            stores=tuple(self._store(replica) for replica in self.replicas),
             errors=dict(self.translator.counts),
         )
 
-    def _store(self, replica: Replica, now: datetime) -> StoreState:
+    def _store(self, replica: Replica) -> StoreState:
         attached, feed = replica.attached, replica.feed
         scratch_files = scratch_bytes = 0
         unsaved: list[Unsaved] = []
-        for file in attached.tree.files_below(attached.tree.root):
+        for file in list(replica.drafted):
             draft = file.draft
-            if draft is None:
+            if draft is None or file.dead:
                 continue
             if file.kind is not Kind.MEMORY:
                 scratch_files += 1
                 scratch_bytes += draft.buffer.size
             elif draft.dirty:
                 unsaved.append(self._unsaved(replica, file))
-        age = trio.current_time() - feed.checked_at
         usage = replica.usage
         requests: Mapping[str, int] = getattr(attached.service, "requests", {})
         return StoreState(
@@ -61,7 +58,7 @@ class StateReader:
             reachable=feed.stale_since is None,
             scratch_directories=len(attached.journal.scratch_trees()),
             trouble=feed.trouble,
-            last_change_poll=now - timedelta(seconds=age) if age < 10**9 else None,
+            last_change_poll=feed.known_at,
             pending=sum(one.state == "pending" for one in unsaved) + len(replica.parking.by_path),
             refused=sum(one.state == "refused" for one in unsaved),
             scratch_files=scratch_files,
@@ -73,7 +70,7 @@ class StateReader:
             cache_hits=attached.blobs.hits,
             cache_misses=attached.blobs.misses,
             requests=dict(requests),
-            unsaved=tuple(unsaved),
+            unsaved=tuple(sorted(unsaved, key=lambda one: one.path)),
         )
 
     @staticmethod

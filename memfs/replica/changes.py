@@ -63,6 +63,9 @@ class Feed:
         """How long the kernel may keep what it is told now: half the bound, and never past `fresh_until`, so that the age of
         the tree and that of the kernel's copy together stay within the bound."""
         self.checked_at = float("-inf")
+        """On trio's clock: when the poll began that last succeeded."""
+        self.known_at: datetime | None = None
+        """The same on the wall's clock; None: not yet."""
         self.used_at = float("-inf")
         self.stale_since: datetime | None = None
         """Set while the store cannot be asked."""
@@ -150,6 +153,7 @@ class Feed:
 
     def _fresh(self, now: float) -> None:
         self.checked_at = now
+        self.known_at = datetime.now(UTC) - timedelta(seconds=trio.current_time() - now)
         self.fresh_until = now + self.bound
         self.kernel_seconds = self.bound / 2
         self.stale_since = None

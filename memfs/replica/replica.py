@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from weakref import WeakSet
 
 import trio
 
@@ -53,6 +54,8 @@ class Replica:
         self.namespace = Namespace(attached, self.committer, self.parking, self.files, self.listing, self.feed)
         self.usage: Usage | None = None
         self.created_ns = time_ns(attached.store.created_at)
+        self.drafted: WeakSet[File] = WeakSet()
+        """The files that have a draft, as `File.draft` keeps it: the status, each second, must not walk a large tree."""
         attached.tree.volume = attached.tree.root.volume = self
 
     @property

@@ -196,9 +196,10 @@ class File(Node):
     """One file. Its bytes are those of `draft` when there is one, else of `shown`."""
 
     __slots__ = (
+        "__weakref__",
+        "_draft",
         "committed_at",
         "continues_park",
-        "draft",
         "head",
         "held_number",
         "journal_key",
@@ -219,7 +220,7 @@ class File(Node):
         """The memory; None while the store has none for this file."""
         self.shown: Head | None = None
         """The version whose size and times the kernel was last given: `read` serves it, so that no read is cut."""
-        self.draft: Draft | None = None
+        self._draft: Draft | None = None
         self.lag = 0
         """By how many bytes the file is longer than the kernel knows: appending began on a version that it was not told of."""
         self.park: Park | None = None
@@ -239,6 +240,18 @@ class File(Node):
         self.lock: trio.Lock | None = None
         self.committed_at = float("-inf")
         """When the last commit ended, on trio's clock."""
+
+    @property
+    def draft(self) -> "Draft | None":
+        return self._draft
+
+    @draft.setter
+    def draft(self, draft: "Draft | None") -> None:
+        self._draft = draft
+        if draft is None:
+            self.volume.drafted.discard(self)
+        else:
+            self.volume.drafted.add(self)
 
     @property
     def shown_number(self) -> Inode:

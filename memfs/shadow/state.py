@@ -2,9 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
-
-import trio
+from datetime import UTC, datetime
 
 import memfs
 from memfs.shadow.engine import Engine
@@ -31,15 +29,14 @@ class ShadowState:
             started_at=self.started_at,
             now=now,
             max_staleness=self.options.max_staleness,
-            stores=tuple(self._store(engine, now) for engine in self.engines),
+            stores=tuple(self._store(engine) for engine in self.engines),
         )
 
-    def _store(self, engine: Engine, now: datetime) -> StoreState:
+    def _store(self, engine: Engine) -> StoreState:
         pair = engine.pair
         attached, feed = pair.replica.attached, pair.replica.feed
         unsaved = [self._unsaved(engine, name, "refused", refusal.reason) for name, refusal in pair.refused.items()]
         unsaved += [self._unsaved(engine, name, "pending", reason) for name, reason in pair.pending.items()]
-        age = trio.current_time() - feed.checked_at
         requests: Mapping[str, int] = getattr(attached.service, "requests", {})
         entries = list(pair.baseline)
         return StoreState(
@@ -48,7 +45,7 @@ class ShadowState:
             access="read_only" if attached.read_only else "read_write",
             reachable=feed.stale_since is None,
             trouble=feed.trouble,
-            last_change_poll=now - timedelta(seconds=age) if age < 10**9 else None,
+            last_change_poll=feed.known_at,
             pending=engine.waiting,
             refused=len(pair.refused),
             scratch_files=engine.local_files,

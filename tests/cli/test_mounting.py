@@ -14,6 +14,7 @@ import pytest
 from memfs.cli.mountpoints import mounted_at, mounts
 from memfs.cli.registry import MountRecord
 from tests.cli.conftest import Program
+from tests.harness.waiting import eventually
 
 SECONDS = 20.0
 
@@ -141,6 +142,23 @@ def test_sync_and_status(program: Program) -> None:
     assert "second" in printed
     with pytest.raises(OSError, match="Read-only"):
         (program.mountpoint / "second/x.md").write_text("x")
+
+
+def test_an_idle_mount_writes_no_status_and_still_tells_its_age(program: Program) -> None:
+    program.ok("mount", program.mountpoint, "--max-staleness", "0.5")
+    os.listdir(program.mountpoint / "memory")
+
+    def age() -> float:
+        (said,) = program.objects("status")
+        return float(said["stores"][0]["seconds_since_change_poll"])
+
+    eventually(lambda: age() > 2, True, within=10)  # idle after two bounds
+    status_file = Path(record_of(program).status_file)
+    written = status_file.stat().st_mtime_ns
+    eventually(lambda: age() > 5, True, within=10)
+    assert status_file.stat().st_mtime_ns == written
+    (program.mountpoint / "memory" / "a.md").write_text("a\n")
+    eventually(lambda: status_file.stat().st_mtime_ns > written, True, within=5)
 
 
 def test_a_mounted_place_is_refused(program: Program) -> None:
