@@ -19,6 +19,8 @@ import trio
 from memfs.model.content import Sha256, sha256_of
 
 MEMORY_BYTES = 32 * 1024 * 1024
+MEMORY_BYTES_BESIDE_DISK = 8 * 1024 * 1024
+"""Enough for what is read ahead and not asked for yet; the disk has the rest, and the kernel what was read."""
 DISK_BYTES = 256 * 1024 * 1024
 _KEPT_SHARE = 0.9
 """How much of the limit an eviction leaves, so that it does not come again at once."""
@@ -155,8 +157,8 @@ class DiskBlobs:
 class BlobCache:
     """What a mount holds of contents. `disk` is None where text must not be left on disk, or the store is local."""
 
-    def __init__(self, limit: int = MEMORY_BYTES, disk: DiskBlobs | None = None) -> None:
-        self.limit = limit
+    def __init__(self, limit: int | None = None, disk: DiskBlobs | None = None) -> None:
+        self.limit = limit or (MEMORY_BYTES if disk is None else MEMORY_BYTES_BESIDE_DISK)
         self.disk = disk
         self.held = 0
         self.hits = 0

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 Inode = NewType("Inode", int)
 
+NEVER = float("-inf")
+"""A time before all others; one object, for as many nodes as there are."""
 NAME_MAX = 255
 """The longest name, in bytes, that Linux tools can handle."""
 HIDDEN_NAMES = frozenset({".versions", ".search"})
@@ -90,7 +92,7 @@ def head_of(memory: Memory, resolution_ns: int = 1_000) -> Head:
         version_id=memory.memory_version_id,
         sha256=memory.content_sha256,
         size=memory.content_size_bytes,
-        created_ns=created_ns,
+        created_ns=created_ns if created_ns != updated_ns else updated_ns,  # one object for both
         updated_ns=spread_time(updated_ns, memory.memory_version_id, resolution_ns),
         media_type=memory.media_type,
         metadata=tuple(sorted(memory.metadata.items())),
@@ -238,7 +240,7 @@ class File(Node):
         self.open_handles: tuple[Handle, ...] = ()
         """Not a list, which would take memory in each of a hundred thousand files that nobody has open."""
         self.lock: trio.Lock | None = None
-        self.committed_at = float("-inf")
+        self.committed_at = NEVER
         """When the last commit ended, on trio's clock."""
 
     @property
@@ -289,7 +291,7 @@ class Directory(Node):
         self.touched: tuple[set[str], ...] = ()
         """For each listing under way the names that changed since it began: what it says about them is old."""
         self.mtime_ns = 0
-        self.read_at = float("-inf")
+        self.read_at = NEVER
         """When somebody last read its entries, on trio's clock."""
 
     def touch(self, name: str) -> None:
