@@ -6,6 +6,7 @@ from collections import Counter
 import pytest
 
 from tests.economy.conftest import Counted, Store
+from tests.harness.waiting import eventually
 
 BOUND = 2.0
 """The default of --max-staleness, in seconds."""
@@ -126,3 +127,17 @@ def test_a_mount_of_a_wider_bound_polls_less(store: Store) -> None:
                 mount.sh("cat d/*; ls -l d")
                 time.sleep(0.1)
         assert not requests
+
+
+def test_the_end_of_a_mount_leaves_no_superseded_text_on_disk(store: Store) -> None:
+    """Who ends a mount right after a save does not leave what was replaced for good: no later poll would drop it."""
+    with store.mounted("m", "--max-staleness", "60", home="home") as mount:
+        cache = store.root / "home" / "CACHE" / "memfs" / "blobs"
+
+        def kept() -> set[str]:
+            return {path.read_text() for path in cache.rglob("*") if path.is_file()}
+
+        mount.sh("echo replaced > a.md; echo removed > b.md; echo kept > c.md")
+        eventually(kept, {"replaced\n", "removed\n", "kept\n"}, within=5)
+        mount.sh("echo now > a.md; rm b.md")
+    assert kept() == {"now\n", "kept\n"}
