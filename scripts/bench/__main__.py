@@ -19,6 +19,7 @@ PARTS = ("local", "remote", "agents", "growth", "sdk")
 
 
 def main() -> None:
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed program is compiled once
     parser = argparse.ArgumentParser(prog="make bench", description="Measure memfs and its peers, side by side.")
     parser.add_argument(
         "--quick", action="store_true", help="fewer rounds, smaller stores, one round trip: about three minutes"
