@@ -217,6 +217,7 @@ class Journal:
         except BaseException:
             os.close(self._lock)
             raise
+        self._clear_nameless()
         self._next_key = self._first_free_key()
         self._attributes = {
             MemoryId(row[0]): MemoryAttributes(row[1], row[5], Meta(row[2], row[3], row[4], row[6], row[7]))
@@ -298,6 +299,22 @@ class Journal:
 
     def file_path(self, key: int) -> Path:
         return self.directory / "files" / str(key)
+
+    def _clear_nameless(self) -> None:
+        """Delete the files without a row: they had lost their names, and who had them open is gone with the last daemon.
+
+        Where the journal was damaged or is a new one it may be the row that was lost: then the bytes stay, as KEY.lost.
+        """
+        whole = self.damage is None and self._database.execute("SELECT count(*) FROM place").fetchone() != (0,)
+        known = {str(key) for (key,) in self._database.execute("SELECT key FROM local_files")}
+        files = self.directory / "files"
+        nameless = [files / name for name in os.listdir(files) if name.isdecimal() and name not in known]
+        for path in nameless:
+            with contextlib.suppress(OSError):  # it is in nobody's way
+                path.unlink() if whole else path.rename(f"{path}.lost")
+        if nameless and not whole:
+            lost = f"the names of {len(nameless)} local files are lost, their bytes are kept as {files}/*.lost"
+            self.damage = f"{self.damage or 'the journal is gone'}; {lost}"
 
     def _first_free_key(self) -> int:
         """Above every row and every file: one that was unlinked while it was open has its bytes still, and no row."""

@@ -144,6 +144,38 @@ def test_a_journal_that_is_no_database_does_not_prevent_the_mount(bad: World) ->
             mount.kill9()
 
 
+def test_bytes_without_a_name_go_with_the_daemon_that_was_killed(bad: World) -> None:
+    """As a tool's anonymous temporary file; what still has its name stays."""
+    with bad.mount("m") as mount:
+        files = state_directory(mount) / "files"
+        (mount.store / ".named.swp").write_text("named")
+        nameless = os.open(mount.store / ".nameless.swp", os.O_RDWR | os.O_CREAT)
+        os.write(nameless, b"nameless")
+        os.unlink(mount.store / ".nameless.swp")
+        assert sorted(path.read_text() for path in files.iterdir()) == ["named", "nameless"]
+        mount.kill9()
+        with refuses(errno.ENOTCONN):
+            os.close(nameless)
+        mount.start()
+        assert [path.read_text() for path in files.iterdir()] == ["named"]
+        assert (mount.store / ".named.swp").read_text() == "named"
+
+
+def test_bytes_whose_names_the_journal_has_lost_stay_on_this_machine(bad: World) -> None:
+    with bad.mount("m") as mount:
+        directory = state_directory(mount)
+        (mount.store / ".a.swp").write_text("kept")
+        mount.kill9()
+        for path in directory.glob("journal.db*"):
+            path.unlink()
+        for _ in range(2):
+            mount.start()
+            assert [path.read_text() for path in (directory / "files").iterdir()] == ["kept"]
+            said = [line["message"] for line in lines_of(mount, "errors")]
+            mount.kill9()
+            assert sum(f"kept as {directory}/files/*.lost" in message for message in said) == 1, "it is told once"
+
+
 def test_a_half_written_log_of_the_journal_is_cut(bad: World) -> None:
     """A machine that stops in the middle of a write to the journal's log: everything before that write counts."""
     with bad.mount("m", "--timeout", "1") as mount:
