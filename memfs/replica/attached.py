@@ -65,7 +65,7 @@ class Attached:
     moving: int = 0
     """How many renames of directories are under way."""
     blocked: dict[MemoryId, File] = field(default_factory=dict)
-    """Memories that do not show, because a file with unstored bytes has their name: the feed comes back to them."""
+    """Memories that do not show, because a file that is being changed here has their name: the feed comes back to them."""
     elsewhere: set[VersionId] = field(default_factory=set)
     """Versions that this mount met under another path than it shows: the feed brings them to their place."""
     held: dict[Inode, int] = field(default_factory=dict)
@@ -198,9 +198,9 @@ class Attached:
         if isinstance(taken, File) and taken is not file:
             if taken.kind is not Kind.MEMORY:
                 name = escape(segments[-1])
-            elif taken.draft is not None and taken.draft.dirty:
+            elif self.holds_name(taken):
                 self.blocked[memory_id] = taken
-                return False  # what is written here comes first: its commit meets the other memory and merges
+                return False  # what is done here comes first: a commit meets the other memory and merges
             else:
                 self.unplace(taken)
                 self.forget(taken)
@@ -208,6 +208,21 @@ class Attached:
         file.segment = segments[-1]
         directory.mtime_ns = now_ns()
         return True
+
+    @staticmethod
+    def holds_name(file: File) -> bool:
+        """Whether something is under way with `file` that its name is needed for: unstored bytes, a rename, a park."""
+        if file.dead:
+            return False
+        dirty = file.draft is not None and file.draft.dirty
+        return dirty or file.park is not None or (file.lock is not None and file.lock.locked())
+
+    def orphan(self, file: File) -> None:
+        """The store has the memory no more, but `file` has unstored bytes: those are worth a new memory."""
+        if file.head is not None and self.tree.by_id.get(file.head.memory_id) is file:
+            del self.tree.by_id[file.head.memory_id]
+        file.head = None
+        file.memory_id = self.choose_id()
 
     def unplace(self, file: File) -> None:
         directory = file.parent

@@ -324,16 +324,16 @@ class Feed:
         return file.path != version.path and file.head.version_id not in attached.known_versions
 
     def _is_changing(self, memory_id: MemoryId, started: float) -> bool:
-        if self.attached.changed_here.get(memory_id, float("-inf")) >= started:
+        if memory_id in self.parking.ids or self.attached.changed_here.get(memory_id, float("-inf")) >= started:
             return True
         file = self.attached.tree.by_id.get(memory_id)
         return file is not None and file.lock is not None and file.lock.locked()
 
     async def _show_unblocked(self) -> None:
-        """Show the memories whose names were taken by files with unstored bytes, which are stored or gone now."""
+        """Show the memories whose names were taken by files that were being changed, where that is done now."""
         attached = self.attached
         for memory_id, taken in list(attached.blocked.items()):
-            if taken.draft is not None and taken.draft.dirty and not taken.dead:
+            if attached.holds_name(taken):
                 continue
             with contextlib.suppress(NotFound):
                 memory = await attached.service.retrieve_memory(attached.store_id, memory_id, view="basic")
@@ -398,7 +398,8 @@ class Feed:
             attached.changed_here[memory_id] = trio.current_time()  # a listing under way may not know it yet
             deleted = isinstance(change, MemoryVersion) and change.operation == "deleted"
             if deleted and file is not None and file.draft is not None and file.draft.dirty:
-                continue  # somebody writes to it: the commit creates it again
+                attached.orphan(file)  # somebody writes to it: the commit creates it again
+                continue
             if not deleted and change.path is not None:
                 if change.content_sha256 is None:
                     continue

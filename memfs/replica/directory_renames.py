@@ -150,6 +150,9 @@ class DirectoryRenames:
                 try:
                     memory = await attached.service.update_memory(attached.store_id, head.memory_id, path=path)
                 except NotFound:
+                    if file.draft is not None and file.draft.dirty:
+                        attached.orphan(file)
+                        return
                     attached.unplace(file)
                     attached.forget(file)
                 except MemfsError as error:

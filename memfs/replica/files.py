@@ -90,6 +90,9 @@ class Files:
 
     async def _begin_draft(self, file: File, *, appending: bool) -> Draft:
         """The draft of `file`, begun from what the writer sees (an appender: from the newest bytes) when there is none."""
+        if file.park is not None and file.park.renamed:
+            # It was opened before it got a backup's name, and is written to: it was a plain rename after all.
+            await self.parking.finish(file.park)
         draft = file.draft
         if draft is not None:
             return draft

@@ -221,9 +221,7 @@ class Listing:
                     continue
                 if head.memory_id in found and attached.tree.by_id.get(head.memory_id) is node:
                     continue
-                if attached.changed_here.get(head.memory_id, float("-inf")) >= started:
-                    continue
-                if node.draft is not None and node.draft.dirty:
+                if attached.holds_name(node) or self._is_newer(head.memory_id, started):
                     continue
                 attached.unplace(node)
                 attached.forget(node)
@@ -231,23 +229,29 @@ class Listing:
                 if depth is None:
                     self._drop_missing(node, found, directories, started, depth)
                     node.listed = True
-                if node.segment in directories or node.kept or self._holds_local(node):
+                if node.segment in directories or node.kept or self._holds_local(node, started):
                     continue
                 if not node.children or depth == 1:
                     self._drop_directory(node)
 
-    def _holds_local(self, directory: Directory) -> bool:
-        """Whether anything below is of this mount alone."""
+    def _holds_local(self, directory: Directory, started: float) -> bool:
+        """Whether anything below is of this mount alone, or was changed here since a listing began."""
         tree = self.attached.tree
         if any(below.kept for below in tree.directories_below(directory)):
             return True
         for node in directory.children.values():
             if isinstance(node, Directory):
-                if self._holds_local(node):
+                if self._holds_local(node, started):
                     return True
-            elif not isinstance(node, File) or node.head is None:
+                continue
+            if not isinstance(node, File) or node.head is None or self.attached.holds_name(node):
+                return True
+            if self._is_newer(node.head.memory_id, started):
                 return True
         return False
+
+    def _is_newer(self, memory_id: MemoryId, started: float) -> bool:
+        return self.attached.changed_here.get(memory_id, float("-inf")) >= started
 
     def _drop_directory(self, directory: Directory) -> None:
         attached = self.attached

@@ -226,7 +226,8 @@ class Parking:
             if park.backup is None:
                 memory = await attached.service.update_memory(attached.store_id, park.head.memory_id, path=file.path)
                 head = attached.head(memory)
-                head = replace(head, updated_ns=park.head.updated_ns)
+                if head.sha256 == park.head.sha256:
+                    head = replace(head, updated_ns=park.head.updated_ns)
             else:
                 content = await attached.content(park.head)
                 try:
@@ -243,20 +244,30 @@ class Parking:
             self.committer.adopt(file, head)
             file.shown = head if file.shown is None or file.shown.sha256 == head.sha256 else file.shown
             attached.journal.remove_park(park.head.memory_id)
-            keep_time(attached, file, head)
+            if head.sha256 == park.head.sha256:
+                keep_time(attached, file, head)
+            else:
+                show_news(attached, file)
 
     async def _restore(self, park: Park) -> None:
         """The store has another opinion: show what it has."""
         attached = self.attached
         park.file.park = None
-        if not park.file.dead:
+        if park.file.draft is not None and park.file.draft.dirty:
+            attached.orphan(park.file)
+        elif not park.file.dead:
             attached.unplace(park.file)
             attached.forget(park.file)
-        try:
-            memory = await attached.service.retrieve_memory(attached.store_id, park.head.memory_id, view="basic")
-        except MemfsError:
-            return
-        attached.place(attached.head(memory), memory.path)
+        for head in (park.head, park.backup):
+            if head is not None:
+                try:
+                    memory = await attached.service.retrieve_memory(attached.store_id, head.memory_id, view="basic")
+                except NotFound:
+                    continue
+                except MemfsError:
+                    attached.doubtful = True
+                    return
+                attached.place(attached.head(memory), memory.path)
 
     async def finish_path(self, path: str) -> None:
         """Finish the park on `path`, if there is one, because the name is about to be used in another way."""
@@ -294,6 +305,14 @@ class Parking:
 
 def _lies_below(path: str, prefix: str) -> bool:
     return path == prefix or path.startswith(f"{prefix.removesuffix('/')}/")
+
+
+def show_news(attached: Attached, file: File) -> None:
+    """What `file` was renamed with is not what it had: its time and the kernel's pages are old."""
+    if file.head is not None and file.meta is not None:
+        file.meta = attached.memory_meta(file.head)
+    if file.bound is not None:
+        attached.attributes_changed(file)
 
 
 def keep_time(attached: Attached, file: File, head: Head) -> None:

@@ -19,7 +19,7 @@ from memfs.replica.files import Files
 from memfs.replica.journal import JournalledReplacement
 from memfs.replica.listing import Listing
 from memfs.replica.names import check_name
-from memfs.replica.parking import Park, Parking, keep_time
+from memfs.replica.parking import Park, Parking, keep_time, show_news
 from memfs.replica.scratchtree import ScratchNode
 from memfs.replica.tree import Directory, File, Head, Kind, Meta
 
@@ -273,19 +273,28 @@ class FileRenames:
                 attached.became_read_only()
                 raise
             except NotFound:
+                if file.draft is not None and file.draft.dirty:
+                    attached.orphan(file)
+                    self.entries.move(file, target, directory, segment)
+                    return
                 attached.unplace(file)
                 attached.forget(file)
                 raise NoSuchName(f"{old_path}: another session removed it") from None
             except PathConflict as conflict:
                 raise Busy(f"{path}: another session just took this name; look again, then repeat") from conflict
             attached.make_way(memory.id, file)
+            file.dead = False  # had another file taken its place meanwhile, that one has made way now
             self.entries.move(file, target, directory, segment)
             self.renamed(file, head, attached.head(memory))
 
     def renamed(self, file: File, old: Head, new: Head) -> None:
-        """The store has `file` as `new`, under another path or with other metadata: the content, and so its time, stays."""
+        """The store has `file` as `new`, under another path or with other metadata: the content, and so its time, stays.
+
+        Unless another session has changed it before: that is news, with a time of its own.
+        """
         attached = self.attached
-        kept = replace(new, updated_ns=old.updated_ns)
+        same = new.sha256 == old.sha256
+        kept = replace(new, updated_ns=old.updated_ns) if same else new
         if new.memory_id != old.memory_id:
             # A service that cannot rename has made another memory of it: here it stays the file that it was.
             attached.journal.put_attributes(new.memory_id, number=file.number, sha256=new.sha256, meta=file.meta)
@@ -297,7 +306,10 @@ class FileRenames:
             file.draft.base = kept
         if new.memory_id != old.memory_id and file.journal_key is not None:
             attached.journal_draft(file)
-        keep_time(attached, file, old)
+        if same:
+            keep_time(attached, file, old)
+        else:
+            show_news(attached, file)
 
     async def _park_renamed(self, file: File, target: File | None, directory: Directory, segment: str, old_path: str) -> None:
         backup: Head | None = None

@@ -384,6 +384,16 @@ class Tree:
             parent.directories -= not isinstance(node, File)
             parent.touch(node.name)
             self.changes += 1
+            if isinstance(node, Directory):
+                self._show_hidden(parent, node.segment)
+
+    def _show_hidden(self, parent: Directory, segment: str) -> None:
+        """A file that was shown under an escaped name beside the directory `segment`, which is gone, has its own name now."""
+        hidden = parent.children.get(escape(f"{segment}/"))
+        if isinstance(hidden, File) and hidden.segment == segment and segment not in parent.children:
+            self.detach(hidden)
+            self.add(parent, segment, hidden)
+            hidden.segment = segment
 
     def place_name(self, parent: Directory, segment: str) -> str:
         """The name under which a memory with this last segment is shown in `parent`."""

@@ -5,14 +5,16 @@ import os
 import random
 import subprocess
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from memfs.stores.base import MAX_FULL_LIMIT, MemoryStore
-from tests.faults.proxy import Fault, fine
+from tests.faults.proxy import LOST_ANSWER, Fault, fine
 from tests.faults.worlds import World, drained, lines_of, no_version_twice, rounds
+from tests.harness.mounts import Mount, settle
 from tests.harness.waiting import eventually
 
 MOUNTS = 8
@@ -168,3 +170,176 @@ def test_a_file_made_where_another_session_moved_one_is_that_one(bad: World, com
         assert kept == ({"theirs\nours\n"} if ">>" in command else {"theirs\n", "ours\n"})
         assert bad.store.content("/new") == (here.store / "new").read_text()
         drained(here, within=5)
+
+
+# What one mount does while it does not know yet what another session has just done.
+
+
+@contextlib.contextmanager
+def unequal(bad: World, *, bound: float = 0.4) -> Iterator[tuple[Mount, Mount]]:
+    """Two mounts; the first asks through the proxy, so that its polls can be counted."""
+    with (
+        bad.mount("m", "--max-staleness", str(bound)) as here,
+        bad.mount("n", "--max-staleness", "0.3", direct=True) as there,
+    ):
+        yield here, there
+
+
+def polled(bad: World, here: Mount, times: int = 1) -> None:
+    """Return just after `here` has asked for news so many times."""
+    wanted = bad.proxy.count("GET", "memory_versions") + times
+
+    def asked() -> bool:
+        os.listdir(here.store)  # a mount that nobody uses does not ask
+        return bad.proxy.count("GET", "memory_versions") >= wanted
+
+    eventually(asked, True, within=15)
+    time.sleep(0.15)  # the answer arrives
+
+
+def shown(mount: Mount) -> dict[str, str]:
+    return {f"/{path.relative_to(mount.store)}": path.read_text() for path in mount.store.rglob("*") if path.is_file()}
+
+
+def begin(bad: World, here: Mount, there: Mount, **texts: str) -> None:
+    """Both mounts show these files below `d`, and `here` has just asked for news."""
+    (there.store / "d").mkdir()
+    for name, text in texts.items():
+        (there.store / "d" / name).write_text(text)
+    wanted = {f"/d/{name}": text for name, text in texts.items()}
+    eventually(lambda: shown(here), wanted, within=10)
+    polled(bad, here)
+
+
+def agreed(bad: World, here: Mount, there: Mount) -> dict[str, str]:
+    """What the store has, when both mounts show just that."""
+    drained(here, within=20)
+    settle()
+    polled(bad, here, 2)
+    memories = bad.store.memories()
+    assert shown(here) == memories
+    assert shown(there) == memories
+    assert "defect" not in (here.path / ".memfs" / "errors").read_text()
+    return memories
+
+
+def removed(bad: World, path: str) -> None:
+    eventually(lambda: path in bad.store.heads(), False, within=5)
+
+
+def test_the_same_bytes_are_stored_again_where_another_session_removed_them(bad: World) -> None:
+    with unequal(bad) as (here, there):
+        begin(bad, here, there, a="one\n")
+        with (here.store / "d/a").open("w") as file:
+            os.unlink(there.store / "d/a")
+            removed(bad, "/d/a")
+            polled(bad, here, 2)
+            file.write("one\n")
+        assert agreed(bad, here, there) == {"/d/a": "one\n"}
+
+
+def test_a_move_of_what_another_session_just_saved_shows_its_words(bad: World) -> None:
+    """They are as long as the old ones, so that only the time tells the kernel."""
+    with unequal(bad, bound=3) as (here, there):
+        begin(bad, here, there, a="one\n")
+        polled(bad, here)
+        (there.store / "d/a").write_text("two\n")
+        os.rename(here.store / "d/a", here.store / "d/b")
+        assert agreed(bad, here, there) == {"/d/b": "two\n"}
+
+
+@pytest.mark.parametrize("moved", ["d/a", "d"])
+def test_a_file_keeps_its_unstored_words_when_it_moves_after_another_session_removed_it(bad: World, moved: str) -> None:
+    with unequal(bad, bound=3) as (here, there):
+        begin(bad, here, there, a="one\n", k="kept\n")
+        with (here.store / "d/a").open("a") as file:
+            print("ours", file=file, flush=True)
+            polled(bad, here)
+            os.unlink(there.store / "d/a")
+            removed(bad, "/d/a")
+            os.rename(here.store / moved, here.store / "b")
+        name = "/b" if moved == "d/a" else "/b/a"
+        assert agreed(bad, here, there)[name] == "one\nours\n"
+
+
+@pytest.mark.parametrize("moved", ["d/a", "d"])
+def test_a_file_whose_name_another_one_takes_while_it_moves_is_a_file_as_before(bad: World, moved: str) -> None:
+    with unequal(bad) as (here, there), ThreadPoolExecutor(1) as other:
+        begin(bad, here, there, a="one\n")
+        os.rename(there.store / "d/a", there.store / "c")
+        (there.store / "d/a").write_text("another\n")
+        bad.proxy.script = lambda method, target: Fault(late=2.0) if method == "POST" else Fault()
+        moving = other.submit(os.rename, here.store / moved, here.store / "b")
+        moving.exception()
+        bad.proxy.script = fine
+        with (here.store / ("b" if moved == "d/a" else "b/a")).open("a") as file:
+            file.write("more\n")
+        found = agreed(bad, here, there)
+        assert "".join(found.values()).count("more\n") == 1
+        assert "".join(found.values()).count("one\n") == 1
+
+
+@pytest.mark.parametrize("change", ["mv a c", "rm a", "echo more >> a"])
+@pytest.mark.parametrize("back", ["mv a~ a", "cp a~ a; rm a~"])
+def test_a_backup_that_is_given_back_is_what_the_store_has_by_now(bad: World, change: str, back: str) -> None:
+    with unequal(bad) as (here, there):
+        begin(bad, here, there, a="one\n")
+        os.rename(here.store / "d/a", here.store / "d/a~")
+        there.sh(change, cwd=there.store / "d")
+        polled(bad, here, 2)
+        here.run(back, cwd=here.store / "d")
+        agreed(bad, here, there)
+
+
+@pytest.mark.parametrize("existing", [False, True])
+def test_a_memory_whose_backup_name_another_session_takes_is_not_removed(bad: World, existing: bool) -> None:
+    with unequal(bad) as (here, there):
+        begin(bad, here, there, a="one\n", **({"a.bak": "old\n"} if existing else {}))
+        os.rename(here.store / "d/a", here.store / "d/a.bak")
+        (there.store / "d/a.bak").write_text("theirs\n")
+        polled(bad, here, 2)
+        assert agreed(bad, here, there) == {"/d/a": "one\n", "/d/a.bak": "theirs\n"}
+        assert any(line["path"] == "/d/a" for line in lines_of(here, "errors"))
+
+
+def test_a_directory_with_unstored_bytes_outlives_a_listing(bad: World) -> None:
+    with unequal(bad) as (here, there):
+        begin(bad, here, there, a="one\n")
+        (here.store / "k").write_text("kept\n")
+        with (here.store / "d/a").open("a") as file:
+            print("ours", file=file, flush=True)
+            os.unlink(there.store / "d/a")
+            removed(bad, "/d/a")
+            polled(bad, here, 2)
+            bad.proxy.script = lambda method, target: LOST_ANSWER if method == "POST" else Fault()
+            here.run("echo more >> k")  # after an answer that was lost all is listed again
+            bad.proxy.script = fine
+            eventually(lambda: bad.store.content("/k"), "kept\nmore\n", within=20)
+            polled(bad, here, 4)
+        assert agreed(bad, here, there) == {"/d/a": "one\nours\n", "/k": "kept\nmore\n"}
+
+
+@pytest.mark.parametrize("closed", [False, True], ids=["held", "closed"])
+def test_what_is_appended_to_a_log_after_it_was_put_aside_stays_in_it(bad: World, closed: bool) -> None:
+    with unequal(bad) as (here, there):
+        begin(bad, here, there, log="one\n")
+        with (here.store / "d/log").open("a") as file:
+            os.rename(here.store / "d/log", here.store / "d/log.old")
+            print("late", file=file, flush=True)
+            if closed:
+                file.close()
+            (here.store / "d/log").write_text("new\n")
+        assert agreed(bad, here, there) == {"/d/log": "new\n", "/d/log.old": "one\nlate\n"}
+
+
+def test_a_file_that_stood_beside_a_directory_of_its_name_gets_the_name_back(bad: World) -> None:
+    with unequal(bad, bound=2) as (here, there):
+        begin(bad, here, there, b="one\n")
+        polled(bad, here)
+        there.sh("rm b; mkdir b; echo in > b/x", cwd=there.store / "d")
+        eventually(lambda: "/d/b/x" in bad.store.heads(), True, within=5)
+        here.run("echo ours >> b", cwd=here.store / "d")
+        polled(bad, here, 2)
+        assert "in\n" in shown(here).values()
+        there.sh("rm -r b", cwd=there.store / "d")
+        assert agreed(bad, here, there) == {"/d/b": "one\nours\n"}
