@@ -14,7 +14,7 @@ import click
 import memfs.cli
 from memfs import __version__
 from memfs.cli.failures import told
-from memfs.cli.output import say
+from memfs.cli.output import open_streams, say
 
 DONE = 0
 FAILED = 1
@@ -109,4 +109,5 @@ def run(arguments: list[str]) -> int:
 
 
 def main() -> NoReturn:
+    open_streams()
     sys.exit(run(sys.argv[1:]))

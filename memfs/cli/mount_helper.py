@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from memfs.cli.main import DONE, USAGE, run
-from memfs.cli.output import say
+from memfs.cli.output import open_streams, say
 
 WRONG_USAGE = 1
 NOT_MOUNTED = 32
@@ -57,6 +57,7 @@ def arguments_of(given: Sequence[str]) -> list[str] | None:
 
 
 def main() -> NoReturn:
+    open_streams()
     try:
         arguments = arguments_of(sys.argv[1:])
     except ValueError as error:

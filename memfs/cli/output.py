@@ -1,11 +1,32 @@
 """How commands speak: answers on standard output, everything else in single lines on standard error."""
 
+import io
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
+
+
+def open_streams() -> None:
+    """What the caller closed of the standard streams leads to nowhere, and none of them fails on a character.
+
+    Otherwise the next file that is opened, a pipe to a daemon or a database, would have the number of a standard stream. A
+    terminal or file whose encoding lacks a character gets an escape in its place.
+    """
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free: this one
+    sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115
+    sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
+    sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
 
 
 def say(message: str) -> None:

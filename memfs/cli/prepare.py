@@ -19,11 +19,20 @@ def refuse_live(record: MountRecord | None) -> None:
         )
 
 
+def refuse_bytes(place: str) -> None:
+    """Raise `MemfsError` when `place` is no text: the state on disk and what JSON shows of a mount are."""
+    try:
+        place.encode()
+    except UnicodeEncodeError:
+        raise MemfsError(f"the bytes of {place} are not UTF-8: choose another place, or rename it (convmv -t utf8)") from None
+
+
 def prepare_mountpoint(registry: Registry, mountpoint: str, *, nonempty: bool, note: Callable[[str], None]) -> None:
     """Free a dead mount at `mountpoint`, a canonical path that the caller has claimed, and create the directory if missing.
 
     Calls `note` with what it did. Raises `MemfsError` when the place cannot be mounted on.
     """
+    refuse_bytes(mountpoint)
     record = registry.find(mountpoint)
     refuse_live(record)
     entry = mounted_at(mountpoint)

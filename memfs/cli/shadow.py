@@ -17,7 +17,7 @@ from memfs.cli.logging import LogSettings, configure, log_options
 from memfs.cli.mount import without_url
 from memfs.cli.mount_options import Octal, Seconds, scratch_patterns
 from memfs.cli.mountpoints import canonical, mounted_at
-from memfs.cli.prepare import refuse_live
+from memfs.cli.prepare import refuse_bytes, refuse_live
 from memfs.cli.registry import AttachedStore, MountRecord, Process, Registry, state_directory
 from memfs.cli.service import DEFAULT_TIMEOUT_SECONDS, call, opener, resolve_url, service_options, without_credentials
 from memfs.model.errors import MemfsError
@@ -159,6 +159,7 @@ def serve(request: Request, logs: LogSettings, reporter: Reporter) -> int:
 
 
 def _prepare(directory: str, reporter: Reporter) -> None:
+    refuse_bytes(directory)
     entry = mounted_at(directory)
     if entry is not None and entry.is_fuse:
         raise MemfsError(f"{directory} is a mount: choose a plain directory, or `memfs umount {directory}` first")

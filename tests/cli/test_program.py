@@ -67,6 +67,38 @@ def test_a_reader_that_goes_away_is_no_error_on_the_terminal(program: Program) -
     assert done.stderr == ""
 
 
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&-", "<&- >&- 2>&-"])
+def test_closed_standard_streams_are_no_error(program: Program, closed: str) -> None:
+    """Supervisors and scripts start programs so; a pipe or database of ours would take the number of a stream."""
+    memfs_here = f"{sys.executable} -m memfs"
+    for command, code in ((f"mount {program.mountpoint}", 0), ("log -n 1", 0), ("stores delete Memory", 1)):
+        done = subprocess.run(
+            ["bash", "-c", f"{memfs_here} {command} {closed}"],
+            cwd=program.mountpoint if command.startswith("log") else program.root,
+            env={**program.environment, "PYTHONPATH": str(Path(memfs.__file__).parents[1])},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+        assert done.returncode == code, done.stderr
+        assert "Traceback" not in done.stderr
+        assert "memfs:" not in done.stdout
+        assert not (">&-" in closed.split() and done.stdout)
+    program.ok("umount", program.mountpoint)
+
+
+def test_an_encoding_without_a_name_s_characters_is_no_error(program: Program) -> None:
+    environment = {**program.environment, "PYTHONIOENCODING": "ascii"}
+    for command in (["stores", "create", "naïve"], ["stores", "list"]):
+        run = subprocess.run(
+            [sys.executable, "-m", "memfs", *command], env=environment, capture_output=True, text=True, check=False
+        )
+        assert (run.returncode, run.stderr) == (0, "")
+    assert "na\\xefve" in run.stdout
+
+
 def test_doctor_finds_nothing_missing_where_mounts_work(program: Program) -> None:
     findings = {finding["subject"]: finding for finding in program.objects("doctor")}
     for subject in ("/dev/fuse", "fusermount3", "pyfuse3", "state directory"):

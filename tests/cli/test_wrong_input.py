@@ -1,5 +1,6 @@
 """What a newcomer types wrong, or lacks: one line each, and the line names the next step."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,14 @@ from tests.harness.serving import serving_in_thread
 @pytest.mark.parametrize("command", ["mount", "umount", "shadow", "sync", "log"])
 def test_an_empty_path_is_not_the_current_directory(program: Program, command: str) -> None:
     assert "write . for the current directory" in program.refused(command, "")
+
+
+@pytest.mark.parametrize("command", ["mount", "shadow"])
+def test_a_place_whose_bytes_are_no_text(program: Program, command: str) -> None:
+    place = os.fsdecode(os.fsencode(program.root) + b"/x\xff")
+    os.mkdir(place)
+    assert f"{program.root}/x? are not UTF-8: choose another place" in program.refused(command, place)
+    assert program.ok("status") == ""
 
 
 def test_an_export_to_an_empty_path(program: Program) -> None:
