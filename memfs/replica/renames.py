@@ -100,7 +100,7 @@ class FileRenames:
         """A file that was renamed to a backup gets its own name again: nothing has happened."""
         park = file.park
         assert park is not None
-        if target is None:
+        if target is None and park.backup is None:
             self.parking.continued(file, park, process)
             file.park = None
             self.attached.journal.remove_park(park.head.memory_id)

@@ -343,3 +343,11 @@ def test_a_file_that_stood_beside_a_directory_of_its_name_gets_the_name_back(bad
         assert "in\n" in shown(here).values()
         there.sh("rm -r b", cwd=there.store / "d")
         assert agreed(bad, here, there) == {"/d/b": "one\nours\n"}
+
+
+def test_a_backup_that_replaced_one_and_is_given_back_leaves_none(bad: World) -> None:
+    with unequal(bad) as (here, there):
+        begin(bad, here, there, **{"a": "one\n", "a.bak": "old\n"})
+        os.rename(here.store / "d/a", here.store / "d/a.bak")
+        os.rename(here.store / "d/a.bak", here.store / "d/a")
+        assert agreed(bad, here, there) == {"/d/a": "one\n"}
