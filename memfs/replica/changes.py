@@ -244,7 +244,8 @@ class Feed:
         started = trio.current_time()
         if attached.service.capabilities.change_token:
             token = await attached.service.change_token(attached.store_id)
-            if token == self._token and self.stale_since is None and not attached.blocked:
+            settled = self.stale_since is None and not attached.blocked and not attached.doubtful
+            if token == self._token and settled:
                 self._fresh(started)
                 self._drop_superseded(started)
                 return

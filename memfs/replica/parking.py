@@ -260,14 +260,19 @@ class Parking:
             attached.forget(park.file)
         for head in (park.head, park.backup):
             if head is not None:
-                try:
-                    memory = await attached.service.retrieve_memory(attached.store_id, head.memory_id, view="basic")
-                except NotFound:
-                    continue
-                except MemfsError:
-                    attached.doubtful = True
-                    return
-                attached.place(attached.head(memory), memory.path)
+                await self.show_again(head.memory_id)
+
+    async def show_again(self, memory_id: MemoryId) -> None:
+        """Show a memory that this mount had let go of, and the store has not."""
+        attached = self.attached
+        try:
+            memory = await attached.service.retrieve_memory(attached.store_id, memory_id, view="basic")
+        except NotFound:
+            return
+        except MemfsError:
+            attached.doubtful = True
+            return
+        attached.place(attached.head(memory), memory.path)
 
     async def finish_path(self, path: str) -> None:
         """Finish the park on `path`, if there is one, because the name is about to be used in another way."""

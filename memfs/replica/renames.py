@@ -335,11 +335,14 @@ class FileRenames:
         source, target_head = file.head, target.head
         assert source is not None
         assert target_head is not None
+        seen = (file.shown or source).sha256
         draft = file.draft
+        if draft is not None and draft.base is not None and draft.base.memory_id == source.memory_id:
+            source = draft.base  # what another session has saved since is not in the draft: it is not removed
         if draft is not None and draft.dirty and not file.unflushed:
             content = draft.buffer.content()
         else:
-            content = await attached.content(file.shown or source)
+            content = await attached.content(source)
         content_sha256 = sha256_of(content)
         attached.journal.put_replacement(
             JournalledReplacement(source.memory_id, source.sha256, target_head.memory_id, content_sha256)
@@ -349,12 +352,14 @@ class FileRenames:
         except MemfsError:
             attached.journal.remove_replacement(source.memory_id)
             raise
+        kept = False
         try:
             await attached.service.delete_memory(attached.store_id, source.memory_id, expected_content_sha256=source.sha256)
         except NotFound:
             pass
         except PreconditionFailed as error:
             attached.report("rename", file.path, error)
+            kept = True
         attached.journal.remove_replacement(source.memory_id)
         attached.note_change(source.memory_id)
         attached.tree.by_id.pop(source.memory_id, None)
@@ -364,12 +369,16 @@ class FileRenames:
         attached.blobs.put(sha256_of(content), content)
         if draft is None:
             file.shown = stored
+            if stored.sha256 != seen:
+                show_news(attached, file)
         elif not file.unflushed and draft.buffer.content() == content:
             file.draft = None
             file.shown = stored
             attached.forget_draft(file)
         else:
             draft.base = stored
+        if kept:
+            await self.parking.show_again(source.memory_id)
 
     async def _store_replacement(self, file: File, target: File, head: Head, content: bytes, path: str, process: int) -> Head:
         async with target.locked():

@@ -95,6 +95,31 @@ def test_a_memory_moved_over_a_memory_updates_it_and_is_deleted(place: Place) ->
     assert sorted(entry.name for entry in place.path.iterdir()) == ["target.md"]
 
 
+def test_a_memory_moved_over_a_memory_takes_along_what_another_session_has_just_saved_in_it(place: Place) -> None:
+    """The kernel does not look it up again for the rename: what was read of it before is not what is moved."""
+    place.sh("echo source > a.md; echo target > b.md; cat a.md b.md")
+    place.inspector.put(place.at("a.md"), "another session's words\n")
+    os.rename(place / "a.md", place / "b.md")
+    # Where the mount did not know of them yet, they stay where they are.
+    assert place.memories() in (
+        {"b.md": "another session's words\n"},
+        {"b.md": "source\n", "a.md": "another session's words\n"},
+    )
+    eventually(lambda: {path.name: path.read_text() for path in place.path.iterdir()}, place.memories(), within=5)
+
+
+def test_a_memory_moved_with_unsaved_words_leaves_what_another_session_has_saved_in_it(place: Place) -> None:
+    place.sh("echo source > a.md; echo target > b.md")
+    with open(place / "a.md", "a") as file:
+        file.write("ours\n")
+        file.flush()
+        place.inspector.put(place.at("a.md"), "another session's words\n")
+        os.rename(place / "a.md", place / "b.md")
+    assert place.memories()["b.md"] == "source\nours\n"
+    assert "another session's words\n" in place.memories().values()
+    eventually(lambda: {path.name: path.read_text() for path in place.path.iterdir()}, place.memories(), within=5)
+
+
 def test_a_process_replaces_one_memory_again_and_again(place: Place) -> None:
     (place / "target").write_text("0")
     assert (place / "target").read_text() == "0"
