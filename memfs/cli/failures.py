@@ -2,7 +2,7 @@
 
 import errno
 
-from memfs.model.errors import MemfsError, RateLimited, Unreachable
+from memfs.model.errors import MemfsError, RateLimited, ServiceFault, Unreachable
 
 CHECK_SERVICE = "check $MEMFS_URL or --url, and that the service runs and can be reached from here"
 
@@ -38,4 +38,6 @@ def remedy(error: MemfsError) -> str:
         return CHECK_SERVICE
     if isinstance(error, RateLimited):
         return "wait a minute, then try again"
+    if isinstance(error, ServiceFault):
+        return "try again later, or tell whoever runs the service"
     return ""

@@ -134,7 +134,7 @@ def versions_of(place: Place) -> list[Version]:
 
     directory = place.history
     try:
-        names = list(patiently(directory.iterdir))
+        names = patiently(lambda: list(directory.iterdir()))
     except (FileNotFoundError, NotADirectoryError):
         names = []
     found = []
@@ -158,8 +158,11 @@ def find_version(place: Place, version: str) -> Version:
 
 def files_at(place: Place, instant: datetime) -> dict[str, Path]:
     """The files that were at or below this path at `instant`, by their path below it: ``""`` alone for what was a file."""
-    top = place.at(instant)
-    if patiently(top.is_dir):
+    return patiently(lambda: _files_below(place.at(instant)))
+
+
+def _files_below(top: Path) -> dict[str, Path]:
+    if top.is_dir():
         found: dict[str, Path] = {}
         for directory, _, names in os.walk(top, onerror=_raise):
             for name in names:

@@ -108,6 +108,10 @@ class Unreachable(Unavailable):
     """There was no answer at all: nothing serves at this place, or the way there is cut."""
 
 
+class ServiceFault(Unavailable):
+    """The service answered that it cannot (5xx), after all retries that the time-out allowed."""
+
+
 class OutOfSpace(Unavailable):
     """The disk that holds the database is full; nothing was applied."""
 

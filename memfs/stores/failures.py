@@ -11,6 +11,7 @@ from memfs.model.errors import (
     PermissionDenied,
     PreconditionFailed,
     RateLimited,
+    ServiceFault,
     StoreArchived,
     StoreFull,
     Unauthenticated,
@@ -19,6 +20,8 @@ from memfs.model.errors import (
 from memfs.model.ids import MemoryId
 from memfs.stores.credentials import REMEDY
 from memfs.stores.transport import Failure
+
+ALLOWED = "a credential that allows it is needed"
 
 _FULL_WORDS = ("limit", "at most", "full", "maximum", "exceed", "too many")
 
@@ -30,7 +33,7 @@ def error_of(failure: Failure, *, creating: bool = False) -> MemfsError:
         case 401:
             return Unauthenticated(f"{message}; {REMEDY}")
         case 402 | 403:
-            return PermissionDenied(message)
+            return PermissionDenied(f"{message}; {ALLOWED}")
         case 404:
             return NotFound(message)
         case 408:
@@ -44,7 +47,7 @@ def error_of(failure: Failure, *, creating: bool = False) -> MemfsError:
         case 429:
             return RateLimited(message)
         case status if status >= 500:
-            return Unavailable(message)
+            return ServiceFault(message)
         case status if status >= 400:
             return _invalid(failure, message, creating)
     return BadAnswer(message)

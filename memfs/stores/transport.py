@@ -26,6 +26,7 @@ from memfs.model.errors import (
     InvalidRequest,
     NotFound,
     RateLimited,
+    ServiceFault,
     Unauthenticated,
     Unavailable,
     Unreachable,
@@ -232,7 +233,9 @@ class Transport:
                     if not self._may_repeat(failure, reply, repeatable):
                         return Answer(b"", failure, maybe_applied)
                     maybe_applied = maybe_applied or not self.was_refused_unread(failure)
-                    trouble = (RateLimited if reply.status == 429 else Unavailable)(failure.sentence())
+                    trouble = (RateLimited if reply.status == 429 else ServiceFault if reply.status >= 500 else Unavailable)(
+                        failure.sentence()
+                    )
                     wait = _retry_after(reply.headers)
                     if wait is not None:
                         wait = max(wait, _FIRST_DELAY)  # "at once" from a service in trouble would be a storm

@@ -51,6 +51,15 @@ def served(program: Program, port: int) -> Iterator[str]:
         process.communicate(timeout=SECONDS)
 
 
+def test_a_history_that_cannot_be_read_says_where_the_reason_is(program: Program) -> None:
+    note = program.mountpoint / "memory/a.md"
+    with served(program, free_port()) as url:
+        program.ok("mount", program.mountpoint, "--url", url, "--timeout", "1")
+        note.write_text("stored\n")
+    for arguments in (("diff", note), ("diff", note.parent, "@1h"), ("restore", note, "memver_01x"), ("restore", note, "@1h")):
+        assert ".memfs/errors" in program.refused(*arguments)
+
+
 def test_what_could_not_be_stored_is_named_and_stored_later(program: Program) -> None:
     port = free_port()
     note = program.mountpoint / "memory/a.md"

@@ -1,6 +1,8 @@
 """What a newcomer types wrong, or lacks: one line each, and the line names the next step."""
 
 import os
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -64,6 +66,32 @@ def test_a_service_that_wants_another_credential(program: Program) -> None:
             assert "401" in said
             assert "MEMFS_API_KEY" in said
             assert "--credentials-file" in said
+
+
+@pytest.mark.parametrize(
+    ("status", "words"), [(403, "a credential that allows it is needed"), (500, "try again later"), (503, "try again later")]
+)
+def test_a_service_that_refuses_says_what_to_do(program: Program, status: int, words: str) -> None:
+    class Refuser(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.send_header("content-length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Nobody reads it."""
+
+    with HTTPServer(("127.0.0.1", 0), Refuser) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            url = f"http://127.0.0.1:{server.server_port}"
+            said = program.refused("stores", "list", "--url", url, MEMFS_API_KEY="k")
+        finally:
+            server.shutdown()
+            thread.join()
+    assert f"answered {status}" in said
+    assert words in said
 
 
 def test_a_key_that_was_revoked_is_why_the_end_waits(program: Program) -> None:
