@@ -44,7 +44,10 @@ def restore(path: str, version: str, only_missing: bool, dry_run: bool, as_json:
     """
     place = find_place(path)
     if place.store.access == "read_only":
-        raise ReadOnly(f"{place.store.name} is attached read-only: mount it without --read-only and :ro to restore")
+        raise ReadOnly(
+            f"{place.store.name} is attached read-only: mount it without --read-only and :ro to restore; "
+            "where the store is archived, `memfs export --versions` brings what it held elsewhere"
+        )
     written: list[Restoration] = []
     failures = 0
     for restoration in _restorations(place, version):
