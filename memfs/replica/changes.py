@@ -50,12 +50,14 @@ class Feed:
         parking: Parking,
         bound: float,
         relist: Callable[[], Awaitable[None]],
+        list_again: Callable[[Directory], Awaitable[None]],
         full_relist_seconds: float = 300.0,
     ) -> None:
         self.attached = attached
         self.parking = parking
         self.bound = bound
         self.relist = relist
+        self.list_again = list_again
         self.full_relist_seconds = full_relist_seconds
         self.fresh_until = float("-inf")
         """On trio's clock: until then what the tree says is within the bound."""
@@ -271,7 +273,11 @@ class Feed:
         asked = {key: found for key, found in candidates.items() if key not in waiting and key not in untold}
         newest_of = {key: await self._newest_of(found) for key, found in asked.items()}
         waiting |= {key for key in newest_of if self._is_changing(key, started)}
-        self._apply({key: change for key, change in newest_of.items() if key not in waiting})
+        told = {key: change for key, change in newest_of.items() if key not in waiting}
+        unsure = self._unsure(told, asked)
+        self._apply(told)
+        for directory in unsure:
+            await self.list_again(directory)
         await self._show_unblocked()
         newest = self._newest
         for version in reversed(versions):
@@ -385,6 +391,25 @@ class Feed:
             return None  # a rename of this mount may be half done: its path is told by nobody else
         known = file is not None and head is not None and head.version_id == memory.memory_version_id
         return None if known and file is not None and file.path == memory.path else memory
+
+    def _unsure(
+        self, changes: Mapping[MemoryId, MemoryVersion | Memory | None], found: Mapping[MemoryId, list[MemoryVersion]]
+    ) -> list[Directory]:
+        """The directories to list again: one below may have lost its last memory, and as it was never listed nobody knows."""
+        tree = self.attached.tree
+        unsure: list[Directory] = []
+        for memory_id, change in changes.items():
+            if memory_id in tree.by_id or change is None or change.path is None:
+                continue
+            if isinstance(change, MemoryVersion) and change.operation == "deleted":
+                left = tree.unsure(change.path)
+                unsure += [left] if left is not None else []
+            elif tree.would_show(change.path) and all(version.operation != "created" for version in found[memory_id]):
+                # It was moved here, and no version tells from where.
+                unlisted = (below for below in tree.directories_below(tree.root) if not below.listed and not below.kept)
+                unsure += [below.parent for below in unlisted if below.parent is not None]
+        several = list(dict.fromkeys(unsure))
+        return several if len(several) <= ASKED_ONE_BY_ONE else []  # the next full listing tells of so many
 
     def _apply(self, changes: Mapping[MemoryId, MemoryVersion | Memory | None]) -> None:
         """Bring all of them into the tree at once: names may have been swapped, or taken over by other memories."""

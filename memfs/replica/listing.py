@@ -88,6 +88,14 @@ class Listing:
                         return
                     await self._list(directory, depth=1)
 
+    async def again(self, directory: Directory) -> None:
+        """List one directory again, as `relist` does all."""
+        if self.attached.between_places:
+            self.attached.doubtful = True
+        elif self.attached.service.capabilities.depth_listing and not directory.dead:
+            async with self._lock(directory):
+                await self._list(directory, depth=1)
+
     async def below(self, directory: Directory) -> None:
         """Make all memories below `directory` known, at any depth."""
         if not self.attached.service.capabilities.depth_listing:

@@ -50,7 +50,7 @@ class Replica:
         self.parking = Parking(attached, self.committer)
         self.listing = Listing(attached, self.parking)
         self.files = Files(attached, self.committer, self.parking, self.listing.walks)
-        self.feed = Feed(attached, self.parking, bound, self.listing.relist)
+        self.feed = Feed(attached, self.parking, bound, self.listing.relist, self.listing.again)
         self.namespace = Namespace(attached, self.committer, self.parking, self.files, self.listing, self.feed)
         self.usage: Usage | None = None
         self.created_ns = time_ns(attached.store.created_at)

@@ -327,6 +327,31 @@ class Tree:
             node = child
         return node
 
+    def unsure(self, path: str) -> Directory | None:
+        """The directory above the first one on the way to `path` that was never listed; None where all is known.
+
+        Nobody has seen what lies in that one: when a memory there is gone, it may be gone itself.
+        """
+        directory = self.root
+        for segment in path.split("/")[1:-1]:
+            child = directory.children.get(segment)
+            if not isinstance(child, Directory):
+                return None
+            if not child.listed and not child.kept:
+                return directory
+            directory = child
+        return None
+
+    def would_show(self, path: str) -> bool:
+        """Whether a memory at `path` would be known here, or the directory on the way to it that is not known."""
+        directory = self.root
+        for segment in path.split("/")[1:-1]:
+            child = directory.children.get(segment)
+            if not isinstance(child, Directory):
+                break
+            directory = child
+        return directory.listed
+
     def files_below(self, directory: Directory) -> Iterator[File]:
         for node in list(directory.children.values()):
             if isinstance(node, Directory):

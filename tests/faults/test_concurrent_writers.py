@@ -351,3 +351,14 @@ def test_a_backup_that_replaced_one_and_is_given_back_leaves_none(bad: World) ->
         os.rename(here.store / "d/a", here.store / "d/a.bak")
         os.rename(here.store / "d/a.bak", here.store / "d/a")
         assert agreed(bad, here, there) == {"/d/a": "one\n"}
+
+
+@pytest.mark.parametrize("way", ["rm -r d", "mv d e", "mv d/x x"])
+def test_a_directory_that_nobody_looked_into_goes_with_its_last_memory(bad: World, way: str) -> None:
+    with bad.mount("m", "--max-staleness", "0.5") as here, bad.mount("n") as there:
+        there.sh("mkdir -p d keep; echo one > d/x; echo two > keep/x")
+        eventually(lambda: sorted(os.listdir(here.store)), ["d", "keep"], within=5)
+        there.sh(f"{way}; sync .")
+        wanted = sorted({path.split("/")[1] for path in bad.store.memories()})
+        assert "d" not in wanted
+        eventually(lambda: sorted(os.listdir(here.store)), wanted, within=5)
