@@ -37,7 +37,7 @@ dist: ## a wheel in dist/, with all it needs to be installed without a network, 
 	@scripts/dist
 
 .PHONY: bench
-bench: ## memfs beside its peers, into bench/: under 15 minutes (QUICK=1: about three)
+bench: ## memfs beside its peers, into bench/: about half an hour (QUICK=1: about four minutes)
 	@scripts/setup --bench
 	.venv/bin/python -m scripts.bench $(if $(QUICK),--quick) $(ARGS)
 
