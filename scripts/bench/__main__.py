@@ -21,9 +21,7 @@ PARTS = ("local", "remote", "agents", "growth", "sdk")
 def main() -> None:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed program is compiled once
     parser = argparse.ArgumentParser(prog="make bench", description="Measure memfs and its peers, side by side.")
-    parser.add_argument(
-        "--quick", action="store_true", help="fewer rounds, smaller stores, one round trip: about four minutes"
-    )
+    parser.add_argument("--quick", action="store_true", help="fewer rounds, smaller stores, one round trip: about four minutes")
     parser.add_argument("--parts", default=",".join(PARTS), help=f"some of {','.join(PARTS)}; the others' results stay")
     parser.add_argument("--out", type=Path, default=report.RESULTS.parent, help="where the results go")
     arguments = parser.parse_args()
