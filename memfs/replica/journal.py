@@ -317,9 +317,9 @@ class Journal:
             self.damage = f"{self.damage or 'the journal is gone'}; {lost}"
 
     def _first_free_key(self) -> int:
-        """Above every row and every file: one that was unlinked while it was open has its bytes still, and no row."""
+        """Above every row and every file, KEY.lost too: none of those that are kept may be written over."""
         (highest,) = self._database.execute("SELECT max(key) FROM local_files").fetchone()
-        left = [int(name) for name in os.listdir(self.directory / "files") if name.isdecimal()]
+        left = [int(key) for name in os.listdir(self.directory / "files") if (key := name.partition(".")[0]).isdecimal()]
         return max([highest or 0, *left]) + 1
 
     def add_local_file(self, path: str, kind: str, number: Inode, meta: Meta | None) -> int:

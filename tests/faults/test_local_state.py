@@ -176,6 +176,18 @@ def test_bytes_whose_names_the_journal_has_lost_stay_on_this_machine(bad: World)
             assert sum(f"kept as {directory}/files/*.lost" in message for message in said) == 1, "it is told once"
 
 
+def test_a_journal_that_is_lost_again_writes_over_nothing_that_was_kept(bad: World) -> None:
+    with bad.mount("m") as mount:
+        directory = state_directory(mount)
+        for text in ("first", "second"):
+            (mount.store / ".a.swp").write_text(text)
+            mount.kill9()
+            for path in directory.glob("journal.db*"):
+                path.unlink()
+            mount.start()
+        assert sorted(path.read_text() for path in (directory / "files").iterdir()) == ["first", "second"]
+
+
 def test_a_half_written_log_of_the_journal_is_cut(bad: World) -> None:
     """A machine that stops in the middle of a write to the journal's log: everything before that write counts."""
     with bad.mount("m", "--timeout", "1") as mount:
