@@ -202,8 +202,7 @@ class Attached:
                 self.blocked[memory_id] = taken
                 return False  # what is done here comes first: a commit meets the other memory and merges
             else:
-                self.unplace(taken)
-                self.forget(taken)
+                self.let_go(taken)
         self.tree.add(directory, name, file)
         file.segment = segments[-1]
         directory.mtime_ns = now_ns()
@@ -214,13 +213,11 @@ class Attached:
         """Whether something is under way with `file` that its name is needed for: unstored bytes, a rename, a park."""
         if file.dead:
             return False
-        dirty = file.draft is not None and file.draft.dirty
-        return dirty or file.park is not None or (file.lock is not None and file.lock.locked())
+        return file.dirty or file.park is not None or (file.lock is not None and file.lock.locked())
 
     def orphan(self, file: File) -> None:
         """The store has the memory no more, but `file` has unstored bytes: those are worth a new memory."""
-        if file.head is not None and self.tree.by_id.get(file.head.memory_id) is file:
-            del self.tree.by_id[file.head.memory_id]
+        self._is_no_memory(file)
         file.head = None
         file.memory_id = self.choose_id()
 
@@ -237,19 +234,26 @@ class Attached:
         Unless something is written there: that is stored first, into the same memory, and then has its place.
         """
         shown = self.tree.by_id.get(memory_id)
-        if shown is not None and shown is not file and not (shown.draft is not None and shown.draft.dirty):
-            self.unplace(shown)
-            self.forget(shown)
+        if shown is not None and shown is not file and not shown.dirty:
+            self.let_go(shown)
+
+    def let_go(self, file: File) -> None:
+        """Take `file` out of the tree, and `forget` it."""
+        self.unplace(file)
+        self.forget(file)
 
     def forget(self, file: File) -> None:
         """The store has this memory no more, or no longer here: those who hold it open keep what they see."""
         file.dead = True
         if file.head is not None:
             self.blobs.supersede(file.head.sha256)
-        if file.head is not None and self.tree.by_id.get(file.head.memory_id) is file:
-            del self.tree.by_id[file.head.memory_id]
+        self._is_no_memory(file)
         if file.bound is not None:
             self.attributes_changed(file)
+
+    def _is_no_memory(self, file: File) -> None:
+        if file.head is not None and self.tree.by_id.get(file.head.memory_id) is file:
+            del self.tree.by_id[file.head.memory_id]
 
     def update_head(self, file: File, head: Head) -> None:
         """A version newer than the one known; readers see it once the kernel has been told its size."""
@@ -396,6 +400,10 @@ class Attached:
     def note_change(self, memory_id: MemoryId) -> None:
         self.edition += 1
         self.changed_here[memory_id] = trio.current_time()
+
+    def changed_since(self, memory_id: MemoryId, started: float) -> bool:
+        """Whether the memory was changed here, or a change of it became known, at `started` on trio's clock or later."""
+        return self.changed_here.get(memory_id, float("-inf")) >= started
 
     def note_version(self, version_id: VersionId) -> None:
         """What came before or with this version is known here, unless it is in another place than it shows."""

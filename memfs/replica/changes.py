@@ -331,7 +331,7 @@ class Feed:
         return file.path != version.path and file.head.version_id not in attached.known_versions
 
     def _is_changing(self, memory_id: MemoryId, started: float) -> bool:
-        if memory_id in self.parking.ids or self.attached.changed_here.get(memory_id, float("-inf")) >= started:
+        if memory_id in self.parking.ids or self.attached.changed_since(memory_id, started):
             return True
         file = self.attached.tree.by_id.get(memory_id)
         return file is not None and file.lock is not None and file.lock.locked()
@@ -423,7 +423,7 @@ class Feed:
             attached.elsewhere.discard(change.memory_version_id if isinstance(change, Memory) else change.id)
             attached.changed_here[memory_id] = trio.current_time()  # a listing under way may not know it yet
             deleted = isinstance(change, MemoryVersion) and change.operation == "deleted"
-            if deleted and file is not None and file.draft is not None and file.draft.dirty:
+            if deleted and file is not None and file.dirty:
                 attached.orphan(file)  # somebody writes to it: the commit creates it again
                 continue
             if not deleted and change.path is not None:

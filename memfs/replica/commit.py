@@ -130,7 +130,7 @@ class Committer:
                 await self.commit_locked(file)
             return
         late = Unavailable(f"{file.path}: it could not be stored within {attached.timeout:g} s; it is kept and tried again")
-        if file.draft is not None and file.draft.dirty and not file.dead:
+        if file.dirty and not file.dead:
             attached.wait(file, late.message)
             attached.journal_draft(file)
         raise late

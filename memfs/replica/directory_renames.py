@@ -150,11 +150,10 @@ class DirectoryRenames:
                 try:
                     memory = await attached.service.update_memory(attached.store_id, head.memory_id, path=path)
                 except NotFound:
-                    if file.draft is not None and file.draft.dirty:
+                    if file.dirty:
                         attached.orphan(file)
-                        return
-                    attached.unplace(file)
-                    attached.forget(file)
+                    else:
+                        attached.let_go(file)
                 except MemfsError as error:
                     failures.append(error)
                     if isinstance(error, Unavailable):

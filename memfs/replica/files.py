@@ -49,7 +49,7 @@ class Files:
         handle = Handle(file, flags, process)
         if flags & os.O_TRUNC:
             await self._truncate(file, 0, process)
-            handle.fresh = file.draft is not None and file.draft.dirty
+            handle.fresh = file.dirty
             self._written(file)
         elif file.draft is None and not file.dead and flags & os.O_ACCMODE != os.O_WRONLY:
             # Who looked the name up just before it was replaced opens a dead file, after a newer version was written here.

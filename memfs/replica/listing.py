@@ -81,20 +81,18 @@ class Listing:
                 await self._list(tree.root, depth=None)
             return
         for directory in [tree.root, *tree.directories_below(tree.root)]:
-            if directory.listed and not directory.dead and directory.listing is not None:
-                async with directory.listing:
-                    if self.attached.between_places:
-                        self.attached.doubtful = True
-                        return
-                    await self._list(directory, depth=1)
+            if directory.listed and directory.listing is not None:
+                await self.again(directory)
 
     async def again(self, directory: Directory) -> None:
-        """List one directory again, as `relist` does all."""
-        if self.attached.between_places:
-            self.attached.doubtful = True
-        elif self.attached.service.capabilities.depth_listing and not directory.dead:
-            async with self._lock(directory):
-                await self._list(directory, depth=1)
+        """List one directory again, as `relist` does all; where that can tell nothing now, the next poll lists all."""
+        if directory.dead or not self.attached.service.capabilities.depth_listing:
+            return
+        async with self._lock(directory):
+            if self.attached.between_places:
+                self.attached.doubtful = True
+                return
+            await self._list(directory, depth=1)
 
     async def below(self, directory: Directory) -> None:
         """Make all memories below `directory` known, at any depth."""
@@ -191,7 +189,7 @@ class Listing:
             directories.add(first)
         if isinstance(item, Memory):
             found.add(item.id)
-            if item.id in self.parking.ids or attached.changed_here.get(item.id, float("-inf")) >= started:
+            if item.id in self.parking.ids or attached.changed_since(item.id, started):
                 return
         if first in touched:
             return
@@ -229,10 +227,9 @@ class Listing:
                     continue
                 if head.memory_id in found and attached.tree.by_id.get(head.memory_id) is node:
                     continue
-                if attached.holds_name(node) or self._is_newer(head.memory_id, started):
+                if attached.holds_name(node) or attached.changed_since(head.memory_id, started):
                     continue
-                attached.unplace(node)
-                attached.forget(node)
+                attached.let_go(node)
             elif isinstance(node, Directory):
                 if depth is None:
                     self._drop_missing(node, found, directories, started, depth)
@@ -254,18 +251,14 @@ class Listing:
                 continue
             if not isinstance(node, File) or node.head is None or self.attached.holds_name(node):
                 return True
-            if self._is_newer(node.head.memory_id, started):
+            if self.attached.changed_since(node.head.memory_id, started):
                 return True
         return False
-
-    def _is_newer(self, memory_id: MemoryId, started: float) -> bool:
-        return self.attached.changed_here.get(memory_id, float("-inf")) >= started
 
     def _drop_directory(self, directory: Directory) -> None:
         attached = self.attached
         for file in list(attached.tree.files_below(directory)):
-            attached.unplace(file)
-            attached.forget(file)
+            attached.let_go(file)
         attached.tree.detach(directory)
         directory.dead = True
 

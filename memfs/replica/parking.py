@@ -253,11 +253,10 @@ class Parking:
         """The store has another opinion: show what it has."""
         attached = self.attached
         park.file.park = None
-        if park.file.draft is not None and park.file.draft.dirty:
+        if park.file.dirty:
             attached.orphan(park.file)
         elif not park.file.dead:
-            attached.unplace(park.file)
-            attached.forget(park.file)
+            attached.let_go(park.file)
         for head in (park.head, park.backup):
             if head is not None:
                 await self.show_again(head.memory_id)

@@ -254,8 +254,7 @@ class FileRenames:
         async with file.locked():
             assert file.head is not None
             old_path = file.path
-            dirty = file.draft is not None and file.draft.dirty
-            if attached.rules.is_backup(segment) and not dirty:
+            if attached.rules.is_backup(segment) and not file.dirty:
                 await self._park_renamed(file, target, directory, segment, old_path)
                 return
             await self.parking.finish_path(path)
@@ -273,12 +272,11 @@ class FileRenames:
                 attached.became_read_only()
                 raise
             except NotFound:
-                if file.draft is not None and file.draft.dirty:
+                if file.dirty:
                     attached.orphan(file)
                     self.entries.move(file, target, directory, segment)
                     return
-                attached.unplace(file)
-                attached.forget(file)
+                attached.let_go(file)
                 raise NoSuchName(f"{old_path}: another session removed it") from None
             except PathConflict as conflict:
                 raise Busy(f"{path}: another session just took this name; look again, then repeat") from conflict

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NewType
 
 import trio
@@ -256,6 +257,11 @@ class File(Node):
             self.volume.drafted.add(self)
 
     @property
+    def dirty(self) -> bool:
+        """Whether it has bytes that are not stored."""
+        return self._draft is not None and self._draft.dirty
+
+    @property
     def shown_number(self) -> Inode:
         """The number that stat(2) shows: while it is open, the one it was opened by."""
         return self.bound if self.handles and self.bound is not None else self.number
@@ -327,30 +333,28 @@ class Tree:
             node = child
         return node
 
+    def on_way(self, path: str) -> Iterator[Directory]:
+        """The known directories from the root to the one that holds `path`, as far as they are known."""
+        directory = self.root
+        yield directory
+        for segment in path.split("/")[1:-1]:
+            child = directory.children.get(segment)
+            if not isinstance(child, Directory):
+                return
+            directory = child
+            yield directory
+
     def unsure(self, path: str) -> Directory | None:
         """The directory above the first one on the way to `path` that was never listed; None where all is known.
 
         Nobody has seen what lies in that one: when a memory there is gone, it may be gone itself.
         """
-        directory = self.root
-        for segment in path.split("/")[1:-1]:
-            child = directory.children.get(segment)
-            if not isinstance(child, Directory):
-                return None
-            if not child.listed and not child.kept:
-                return directory
-            directory = child
-        return None
+        return next((above for above, below in pairwise(self.on_way(path)) if not below.listed and not below.kept), None)
 
     def would_show(self, path: str) -> bool:
         """Whether a memory at `path` would be known here, or the directory on the way to it that is not known."""
-        directory = self.root
-        for segment in path.split("/")[1:-1]:
-            child = directory.children.get(segment)
-            if not isinstance(child, Directory):
-                break
-            directory = child
-        return directory.listed
+        *_, last = self.on_way(path)
+        return last.listed
 
     def files_below(self, directory: Directory) -> Iterator[File]:
         for node in list(directory.children.values()):
